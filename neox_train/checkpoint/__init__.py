@@ -1,0 +1,1 @@
+"""Checkpoints: written whole, verified, retained, resumed; export to Hugging Face."""

@@ -1,0 +1,1 @@
+"""Cluster facts, job submission and following (no torch at import)."""

@@ -1,0 +1,104 @@
+"""The architecture a configuration describes: one frozen record, free of torch, that every room reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+
+Residual = Literal["serial", "parallel", "parallel_tied"]
+
+GATED_ACTIVATIONS = ("geglu", "swiglu", "reglu", "bilinear", "glu")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Architecture:
+    """Everything that decides a model's shapes and its arithmetic, and nothing that decides how it is trained."""
+
+    num_layers: int
+    hidden_size: int
+    num_attention_heads: int
+    num_kv_heads: int
+    ffn_width: int
+    """Width of the MLP's second matrix's input (a gated MLP's first matrix has twice as many rows)."""
+    seq_length: int
+    max_position_embeddings: int
+    vocab_size: int
+    """Tokens the tokenizer really has."""
+    padded_vocab_size: int
+    """Rows of the embedding and output matrices; rows past ``vocab_size`` are zero and never predicted."""
+    residual: Residual
+    tied_embeddings: bool
+    norm: str
+    norm_epsilon: float
+    activation: str
+    """``gelu`` is the erf form, ``gelu_tanh`` the tanh approximation (``bias_gelu_fusion`` selects it)."""
+    pos_emb: str
+    rotary_pct: float
+    rotary_emb_base: int
+    attention_bias: bool
+    mlp_bias: bool
+    hidden_dropout: float
+    attention_dropout: float
+    attention_layers: tuple[str, ...]
+    init_method: str
+    output_layer_init_method: str
+    init_method_std: float
+
+    @property
+    def head_dim(self) -> int:
+        """Width of one attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @property
+    def rotary_dim(self) -> int:
+        """Leading dimensions of each head that rotate (0 without rotary positions)."""
+        return int(self.head_dim * self.rotary_pct) if self.pos_emb == "rotary" else 0
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the MLP multiplies two projections."""
+        return self.activation in GATED_ACTIVATIONS
+
+    @property
+    def qkv_rows(self) -> int:
+        """Rows of the fused query-key-value matrix."""
+        return (self.num_attention_heads + 2 * self.num_kv_heads) * self.head_dim
+
+    @classmethod
+    def from_config(cls, config: NeoxConfig) -> Architecture:
+        """Read the architecture off a resolved configuration whose vocabulary is known (``with_vocab_size``)."""
+        if config.vocab_size is None or config.padded_vocab_size is None:
+            raise ValueError("the architecture needs a vocabulary size: call config.with_vocab_size first")
+        residual: Residual = "serial"
+        if config.gpt_j_residual:
+            residual = "parallel_tied" if config.gpt_j_tied else "parallel"
+        return cls(
+            num_layers=config.num_layers,
+            hidden_size=config.hidden_size,
+            num_attention_heads=config.num_attention_heads,
+            num_kv_heads=config.num_kv_heads or config.num_attention_heads,
+            ffn_width=config.ffn_width,
+            seq_length=config.seq_length,
+            max_position_embeddings=config.max_position_embeddings,
+            vocab_size=config.vocab_size,
+            padded_vocab_size=config.padded_vocab_size,
+            residual=residual,
+            tied_embeddings=not config.no_weight_tying,
+            norm=config.norm,
+            norm_epsilon=config.norm_epsilon,
+            activation="gelu_tanh" if config.activation == "gelu" and config.bias_gelu_fusion else config.activation,
+            pos_emb=config.pos_emb,
+            rotary_pct=config.rotary_pct,
+            rotary_emb_base=config.rotary_emb_base,
+            attention_bias=config.use_bias_in_attn_linear,
+            mlp_bias=config.use_bias_in_mlp,
+            hidden_dropout=config.hidden_dropout,
+            attention_dropout=config.attention_dropout,
+            attention_layers=tuple(config.attention_layers),
+            init_method=config.init_method,
+            output_layer_init_method=config.output_layer_init_method,
+            init_method_std=config.init_method_std,
+        )

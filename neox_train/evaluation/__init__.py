@@ -1,0 +1,1 @@
+"""Held-out loss, yardsticks and sampled text of an exported model."""

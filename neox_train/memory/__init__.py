@@ -1,0 +1,1 @@
+"""What a run needs of memory, counted before it is submitted (no torch)."""

@@ -1,0 +1,1 @@
+"""Metrics, provenance, plots and the report."""

@@ -1,0 +1,1 @@
+"""The DeepSpeed engine, optimizers, schedules and the training loop."""
