@@ -1,0 +1,47 @@
+# Two commands do all the set-up: `make demo` (the main job) and `make test`.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+PYTHON ?= python3
+VENV   ?= .venv
+PIP    := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+RUN    := . $(VENV)/bin/activate &&
+
+# On a CPU the threads of two training processes must not fight over the cores, and nothing may look for a GPU.
+CPU_ENVIRONMENT := DS_ACCELERATOR=cpu OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+
+.PHONY: help demo test test-all lint clean
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/.core: pyproject.toml constraints/cpu.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
+	@echo "installing neox-train into $(VENV) (some minutes the first time)"
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install -c constraints/cpu.txt pip setuptools wheel
+	@$(PIP) install -c constraints/cpu.txt torch
+	@$(PIP) install -c constraints/cpu.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "installing what the tests need"
+	@$(PIP) install -c constraints/cpu.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.core  ## the main job on real text: corpus to evaluated model and report, on this machine's CPU
+	@$(RUN) $(CPU_ENVIRONMENT) snakemake --profile cluster_profiles/local --config pipeline=configs/pipelines/demo.yaml -- train_all
+
+test: $(VENV)/.dev  ## everything CI runs
+	@tests/system_packages.sh
+	@$(RUN) $(MAKE) --no-print-directory lint
+	@$(RUN) $(CPU_ENVIRONMENT) python -m pytest -m 'not full' --durations=15
+
+test-all: $(VENV)/.dev  ## the full matrices too (long)
+	@tests/system_packages.sh
+	@$(RUN) $(CPU_ENVIRONMENT) python -m pytest --durations=30
+
+lint: $(VENV)/.dev  ## ruff, mypy, snakefmt
+	@$(RUN) ruff check . && ruff format --check . && mypy && snakefmt --check workflow/Snakefile rules
+
+clean:  ## remove the demo's results (not the environment)
+	rm -rf results .snakemake
