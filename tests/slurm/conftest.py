@@ -1,0 +1,33 @@
+"""The Slurm cluster that these tests share; without Slurm they skip and say how to get it (in CI they fail)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .lab import SlurmLab, find_free_base_port, find_missing_daemons
+
+_INSTALL = "sudo apt-get install -y slurmctld slurmd slurm-client munge"
+
+
+@pytest.fixture(scope="session")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
+    """A running cluster of four nodes; SLURM_CONF points at it for every process of the session."""
+    missing = find_missing_daemons()
+    if missing:
+        pytest.skip(f"no {', '.join(missing)} here; to run this test: {_INSTALL}")
+    lab = SlurmLab(folder=Path(tmp_path_factory.mktemp("slurm")), base_port=find_free_base_port())
+    before = os.environ.get("SLURM_CONF")
+    try:
+        lab.start()
+        os.environ["SLURM_CONF"] = str(lab.configuration)
+        yield lab
+    finally:
+        lab.stop()
+        if before is None:
+            os.environ.pop("SLURM_CONF", None)
+        else:
+            os.environ["SLURM_CONF"] = before
