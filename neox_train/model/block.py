@@ -1,0 +1,41 @@
+"""One transformer layer: attention and MLP around a serial, parallel or tied-parallel residual."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from neox_train.config.architecture import Architecture
+from neox_train.model.attention import SelfAttention
+from neox_train.model.layers import LayerFactory
+from neox_train.model.mlp import MLP
+from neox_train.model.rotary import RotaryTables
+
+
+class Block(nn.Module):
+    """Serial: the MLP reads what attention wrote. Parallel: both read the same input (tied: the same norm too)."""
+
+    def __init__(self, architecture: Architecture, layers: LayerFactory, *, attention_kind: str) -> None:
+        super().__init__()
+        self._residual = architecture.residual
+        self._dropout = architecture.hidden_dropout
+        self.input_layernorm = layers.norm(architecture)
+        self.attention = SelfAttention(architecture, layers, kind=attention_kind)
+        if architecture.residual != "parallel_tied":
+            self.post_attention_layernorm = layers.norm(architecture)
+        self.mlp = MLP(architecture, layers)
+
+    def forward(self, hidden: torch.Tensor, rotary: RotaryTables | None) -> torch.Tensor:
+        """Map [batch, sequence, hidden] to the same shape."""
+        normed = self.input_layernorm(hidden)
+        attended = self._drop(self.attention(normed, rotary))
+        if self._residual == "serial":
+            hidden = hidden + attended
+            return hidden + self._drop(self.mlp(self.post_attention_layernorm(hidden)))
+        if self._residual == "parallel":
+            normed = self.post_attention_layernorm(hidden)
+        return hidden + (self._drop(self.mlp(normed)) + attended)
+
+    def _drop(self, features: torch.Tensor) -> torch.Tensor:
+        return F.dropout(features, self._dropout, training=True) if self.training and self._dropout else features

@@ -1,0 +1,95 @@
+"""The GPT-NeoX decoder."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from neox_train.config.architecture import Architecture
+from neox_train.errors import NotBuiltError
+from neox_train.model.block import Block
+from neox_train.model.layers import Embedding, LayerFactory, LocalLayers
+from neox_train.model.loss import cross_entropy
+from neox_train.model.rotary import Rotary, RotaryTables
+
+_POSITIONS = ("rotary", "learned", "none")
+
+
+class GPTNeoX(nn.Module):
+    """Embeddings, blocks, final norm and output projection under the names of ``list_parameters``.
+
+    Parameters are not set here: call ``initialise``, or load every one of them by name. ``checkpoint_layers`` above 0
+    recomputes activations in the backward pass in chunks of that many layers.
+    """
+
+    def __init__(
+        self, architecture: Architecture, *, checkpoint_layers: int = 0, layers: LayerFactory | None = None
+    ) -> None:
+        super().__init__()
+        a = architecture
+        if a.pos_emb not in _POSITIONS:
+            raise NotBuiltError(f"pos_emb: {a.pos_emb!r} is not built here; choose one of {', '.join(_POSITIONS)}")
+        layers = layers or LocalLayers()
+        self.architecture = a
+        self.checkpoint_layers = checkpoint_layers
+        self._rotary = Rotary(a.rotary_dim, a.rotary_emb_base) if a.pos_emb == "rotary" else None
+        self.word_embeddings = layers.embedding(a.padded_vocab_size, a.hidden_size)
+        if a.pos_emb == "learned":
+            self.position_embeddings = Embedding(a.max_position_embeddings, a.hidden_size)
+        self.layers = nn.ModuleList(Block(a, layers, attention_kind=kind) for kind in a.attention_layers)
+        self.final_norm = layers.norm(a)
+        if not a.tied_embeddings:
+            self.output = layers.column_linear(a.hidden_size, a.padded_vocab_size, bias=False)
+
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits [batch, sequence, padded vocabulary] of int64 ``tokens`` [batch, sequence].
+
+        With ``targets`` (int64, the same shape) the mean cross-entropy instead, an fp32 scalar.
+        """
+        hidden = self.run_layers(self.embed(tokens))
+        logits = self.project(self.final_norm(hidden))
+        if targets is None:
+            return logits
+        return cross_entropy(logits, targets, vocab_size=self.architecture.vocab_size)
+
+    def loss(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Mean cross-entropy, fp32, of predicting each next token of int64 ``tokens`` [batch, sequence + 1]."""
+        return self(tokens[:, :-1], tokens[:, 1:])
+
+    def embed(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Word (and learned position) embeddings [batch, sequence, hidden]."""
+        hidden = self.word_embeddings(tokens)
+        if self.architecture.pos_emb == "learned":
+            length, limit = tokens.shape[1], self.architecture.max_position_embeddings
+            if length > limit:
+                raise ValueError(f"{length} positions, but max_position_embeddings is {limit}")
+            hidden = hidden + self.position_embeddings(torch.arange(length, device=tokens.device))
+        dropout = self.architecture.hidden_dropout
+        return F.dropout(hidden, dropout, training=True) if self.training and dropout else hidden
+
+    def run_layers(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Every block in turn, [batch, sequence, hidden] to the same shape."""
+        tables = self._rotary.tables(hidden.shape[1], hidden.device) if self._rotary else None
+        if not (self.checkpoint_layers and torch.is_grad_enabled()):
+            return _run(self.layers, hidden, tables)
+        a = self.architecture
+        has_dropout = self.training and bool(a.hidden_dropout or a.attention_dropout)
+        for first in range(0, len(self.layers), self.checkpoint_layers):
+            chunk = self.layers[first : first + self.checkpoint_layers]
+            # Random state is only worth saving (a device synchronisation) where the recomputation draws from it.
+            hidden = checkpoint(_run, chunk, hidden, tables, use_reentrant=False, preserve_rng_state=has_dropout)
+        return hidden
+
+    def project(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Logits over the padded vocabulary, by the output matrix or the tied embeddings."""
+        if self.architecture.tied_embeddings:
+            return F.linear(hidden, self.word_embeddings.weight)
+        return self.output(hidden)
+
+
+def _run(blocks: nn.ModuleList, hidden: torch.Tensor, tables: RotaryTables | None) -> torch.Tensor:
+    for block in blocks:
+        hidden = block(hidden, tables)
+    return hidden
