@@ -1,0 +1,195 @@
+"""Writing a split's tokens: a shard streams to a raw file and becomes one HDF5 file with contiguous datasets.
+
+Contiguous, because a reader then maps the tokens by their offset in the file. HDF5 cannot grow a contiguous dataset,
+hence the raw file in between; memory stays at one document's ids and one shard's document lengths.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from array import array
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from neox_train.data.manifest import FORMAT_VERSION, Shard, Split
+from neox_train.errors import DataError, StorageError
+from neox_train.files import flush_to_disk, free_bytes, sha256_file, storage_errors
+
+TOKENS = "tokens"
+DOCUMENT_OFFSETS = "document_offsets"
+MAX_TOKENS_PER_SHARD = 2**30
+MAX_DOCUMENTS_PER_SHARD = 2**24
+_BUFFER_BYTES = 1 << 22
+_HEADER_BYTES = 1 << 14
+
+
+def store_dtype(vocab_size: int) -> np.dtype:
+    """Little-endian uint16 where every id fits (up to 65536 ids), else uint32."""
+    if vocab_size > 2**32:
+        raise DataError(f"the tokenizer has {vocab_size} ids, a token store holds at most {2**32}; use a smaller one")
+    return np.dtype("<u2") if vocab_size <= 2**16 else np.dtype("<u4")
+
+
+class SplitWriter:
+    """Appends documents to the shards of one split; ``finish`` gives the split's record.
+
+    ``shard_path(index)`` names the shard files. ``close`` without ``finish`` removes the shard in progress.
+    """
+
+    def __init__(
+        self,
+        shard_path: Callable[[int], Path],
+        *,
+        vocab_size: int,
+        eod_id: int,
+        tokenizer_sha256: str,
+        max_tokens_per_shard: int = MAX_TOKENS_PER_SHARD,
+    ) -> None:
+        self._shard_path = shard_path
+        self._vocab_size = vocab_size
+        self._eod_id = eod_id
+        self._tokenizer_sha256 = tokenizer_sha256
+        self._max_tokens = max_tokens_per_shard
+        self._dtype = store_dtype(vocab_size)
+        self._shards: list[Shard] = []
+        self._bytes = 0
+        self._current: _RawShard | None = None
+
+    def append(self, ids: np.ndarray, text_bytes: int) -> None:
+        """Add one document: its ids without end-of-document token (added here) and the UTF-8 bytes of its text."""
+        if len(ids) and int(ids.max()) >= self._vocab_size:
+            raise DataError(
+                f"the tokenizer gave id {int(ids.max())}, its vocabulary has {self._vocab_size} ids; "
+                "the tokenizer.json is inconsistent, export it again"
+            )
+        if self._current is not None and self._current.is_full_for(len(ids) + 1, self._max_tokens):
+            self._finish_shard()
+        if self._current is None:
+            self._current = _RawShard(self._shard_path(len(self._shards)), self._dtype)
+        self._current.append(ids, self._eod_id)
+        self._bytes += text_bytes
+
+    def finish(self) -> Split:
+        """Complete the last shard."""
+        if self._current is not None:
+            self._finish_shard()
+        return Split(
+            documents=sum(shard.documents for shard in self._shards),
+            tokens=sum(shard.tokens for shard in self._shards),
+            bytes=self._bytes,
+            shards=tuple(self._shards),
+        )
+
+    def close(self) -> None:
+        """Remove the shard in progress, if there is one."""
+        if self._current is not None:
+            self._current.discard()
+            self._current = None
+
+    def _finish_shard(self) -> None:
+        assert self._current is not None
+        attributes: dict[str, int | str] = {
+            "format_version": FORMAT_VERSION,
+            "tokenizer_sha256": self._tokenizer_sha256,
+            "vocab_size": self._vocab_size,
+            "eod_id": self._eod_id,
+        }
+        self._shards.append(self._current.finish(attributes))
+        self._current = None
+
+
+class _RawShard:
+    """One shard while its size is unknown: token bytes in a raw file, document offsets in memory."""
+
+    def __init__(self, path: Path, dtype: np.dtype) -> None:
+        self._path = path
+        self._dtype = dtype
+        self._offsets = array("q", [0])
+        self._raw_path = path.with_name(f".{path.name}.raw-{os.getpid()}")
+        with storage_errors(path):
+            self._raw = open(self._raw_path, "wb", buffering=_BUFFER_BYTES)  # noqa: SIM115
+
+    @property
+    def tokens(self) -> int:
+        return self._offsets[-1]
+
+    @property
+    def documents(self) -> int:
+        return len(self._offsets) - 1
+
+    def is_full_for(self, tokens: int, max_tokens: int) -> bool:
+        return self.tokens + tokens > max_tokens or self.documents >= MAX_DOCUMENTS_PER_SHARD
+
+    def append(self, ids: np.ndarray, eod_id: int) -> None:
+        with storage_errors(self._path):
+            self._raw.write(ids.astype(self._dtype).tobytes())
+            self._raw.write(np.array([eod_id], dtype=self._dtype).tobytes())
+        self._offsets.append(self.tokens + len(ids) + 1)
+
+    def finish(self, attributes: dict[str, int | str]) -> Shard:
+        temporary = self._path.with_name(f".{self._path.name}.tmp-{os.getpid()}")
+        try:
+            with storage_errors(self._path):
+                self._raw.close()
+                self._require_room()
+                position = _create_hdf5(temporary, self._dtype, self._offsets, attributes)
+                _copy_into(self._raw_path, temporary, position)
+                flush_to_disk(temporary)
+                os.replace(temporary, self._path)
+                flush_to_disk(self._path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+            self.discard()
+        return Shard(
+            file=self._path.name,
+            sha256=sha256_file(self._path),
+            bytes=self._path.stat().st_size,
+            tokens=self.tokens,
+            documents=self.documents,
+        )
+
+    def discard(self) -> None:
+        # A buffered rest may find no room either; the file goes, and the error that brought us here is the one to show.
+        with suppress(OSError):
+            self._raw.close()
+        self._raw_path.unlink(missing_ok=True)
+
+    def _require_room(self) -> None:
+        needed = self.tokens * self._dtype.itemsize + len(self._offsets) * 8 + _HEADER_BYTES
+        free = free_bytes(self._path)
+        if free < needed:
+            raise StorageError(
+                f"{self._path}: the disk is full ({needed} bytes needed, {free} bytes free); "
+                "make room or set `results:` to another disk, then repeat"
+            )
+
+
+def _create_hdf5(path: Path, dtype: np.dtype, offsets: array[int], attributes: dict[str, int | str]) -> int:
+    """Create the shard with its tokens allocated but not yet written; returns their byte position in the file."""
+    import h5py
+
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_layout(h5py.h5d.CONTIGUOUS)
+    creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    creation.set_obj_track_times(False)
+    with h5py.File(path, "w", libver="earliest", locking=False) as file:
+        space = h5py.h5s.create_simple((offsets[-1],))
+        tokens = h5py.h5d.create(file.id, TOKENS.encode(), h5py.h5t.py_create(dtype), space, creation)
+        file.create_dataset(DOCUMENT_OFFSETS, data=np.frombuffer(offsets, dtype=np.int64).astype("<i8"))
+        for name, value in attributes.items():
+            file.attrs[name] = value
+        file.attrs["tokens"] = offsets[-1]
+        file.attrs["documents"] = len(offsets) - 1
+        return int(tokens.get_offset())
+
+
+def _copy_into(source: Path, target: Path, position: int) -> None:
+    """Copy the raw tokens to their place by plain writes: an error then carries the system's own number."""
+    with open(source, "rb") as raw, open(target, "r+b") as file:
+        file.seek(position)
+        shutil.copyfileobj(raw, file, _BUFFER_BYTES)
