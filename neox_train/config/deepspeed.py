@@ -1,0 +1,53 @@
+"""The DeepSpeed configuration of a resolved run."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from neox_train.config.schema import NeoxConfig
+
+_FP16_KEYS = (
+    "enabled",
+    "auto_cast",
+    "loss_scale",
+    "initial_scale_power",
+    "loss_scale_window",
+    "hysteresis",
+    "consecutive_hysteresis",
+    "min_loss_scale",
+)
+
+
+def deepspeed_json(config: NeoxConfig) -> dict[str, Any]:
+    """JSON for ``deepspeed.initialize``: batches, ZeRO, number formats, and clipping always as an explicit number.
+
+    It has no optimizer block: the optimizer is built here and handed over.
+    """
+    result: dict[str, Any] = {
+        "train_batch_size": config.train_micro_batch_size_per_gpu
+        * config.gradient_accumulation_steps
+        * config.data_parallel_size,
+        "train_micro_batch_size_per_gpu": config.train_micro_batch_size_per_gpu,
+        "gradient_accumulation_steps": config.gradient_accumulation_steps,
+        "gradient_clipping": config.gradient_clipping,
+        "zero_optimization": copy.deepcopy(dict(config.zero_optimization or {})),
+        "zero_allow_untested_optimizer": True,
+        "steps_per_print": config.steps_per_print,
+        "prescale_gradients": config.prescale_gradients,
+        "gradient_predivide_factor": config.gradient_predivide_factor,
+        "wall_clock_breakdown": False,
+    }
+    if config.precision == "fp16":
+        block = dict(config.fp16 or {})
+        result["fp16"] = {key: block[key] for key in _FP16_KEYS if key in block}
+    if config.precision == "bfloat16":
+        result["bf16"] = {"enabled": True}
+        result["data_types"] = dict(config.data_types or {"grad_accum_dtype": "fp32"})
+    if config.communication_data_type is not None:
+        result["communication_data_type"] = config.communication_data_type
+    elif config.fp32_allreduce:
+        result["communication_data_type"] = "fp32"
+    for key, value in (config.deepspeed_extra_args or {}).items():
+        result[key] = copy.deepcopy(value)
+    return result

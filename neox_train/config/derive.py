@@ -1,0 +1,118 @@
+"""Everything derived from the keys, in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from neox_train.config.batches import derive_batches
+from neox_train.config.layers import derive_ffn_width, expand_attention
+from neox_train.config.optimizer import fill_optimizer, fill_zero
+from neox_train.config.precision import derive_precision, fill_fp16
+from neox_train.config.schema import NeoxKeys
+from neox_train.config.vocabulary import pad_vocab_size
+from neox_train.errors import ConfigError
+
+
+def derive_values(keys: NeoxKeys, world_size: int | None, vocab_size: int | None) -> dict[str, Any]:
+    """Values to lay over the keys; raises ConfigError where keys contradict each other."""
+    _check_shape(keys)
+    values: dict[str, Any] = {}
+    values.update(_derive_world(keys, world_size))
+    batches = derive_batches(
+        keys.train_batch_size,
+        keys.train_micro_batch_size_per_gpu,
+        keys.gradient_accumulation_steps,
+        values["data_parallel_size"],
+    )
+    values.update(dataclasses.asdict(batches))
+    values.update(_derive_numbers(keys))
+    values.update(_derive_optimizer(keys))
+    values["seq_length"] = keys.seq_length or keys.max_position_embeddings
+    values["attention_layers"] = expand_attention(keys.attention_config, keys.num_layers)
+    values["ffn_width"] = derive_ffn_width(
+        keys.hidden_size, keys.intermediate_size, keys.expansion_factor, keys.mlp_multiple_of, keys.activation
+    )
+    values["norm_epsilon"] = _choose_epsilon(keys)
+    values["vocab_size"] = vocab_size
+    if vocab_size is not None:
+        values["padded_vocab_size"] = pad_vocab_size(
+            vocab_size, keys.make_vocab_size_divisible_by, values["model_parallel_size"]
+        )
+    return values
+
+
+def _check_shape(keys: NeoxKeys) -> None:
+    if keys.hidden_size % keys.num_attention_heads:
+        raise ConfigError(
+            f"hidden_size {keys.hidden_size} is not a multiple of num_attention_heads {keys.num_attention_heads}; "
+            "choose a number of heads that divides it"
+        )
+    if keys.num_kv_heads is not None and keys.num_attention_heads % keys.num_kv_heads:
+        raise ConfigError(
+            f"num_attention_heads {keys.num_attention_heads} is not a multiple of num_kv_heads {keys.num_kv_heads}; "
+            "choose a number of key-value heads that divides it"
+        )
+    if keys.seq_length is not None and keys.seq_length > keys.max_position_embeddings:
+        raise ConfigError(
+            f"seq_length {keys.seq_length} is more than max_position_embeddings {keys.max_position_embeddings}; "
+            "shorten the sequence or raise max_position_embeddings"
+        )
+    if keys.gpt_j_tied and not keys.gpt_j_residual:
+        raise ConfigError("gpt_j_tied is true but gpt_j_residual is false; set gpt_j_residual: true too")
+
+
+def _derive_world(keys: NeoxKeys, world_size: int | None) -> dict[str, Any]:
+    world = world_size or keys.world_size or keys.global_num_gpus or 1
+    tensor, pipeline = max(1, keys.model_parallel_size), max(1, keys.pipe_parallel_size)
+    if world % (tensor * pipeline):
+        raise ConfigError(
+            f"{world} processes cannot be cut into model_parallel_size {tensor} x pipe_parallel_size {pipeline}; "
+            f"use a multiple of {tensor * pipeline} processes"
+        )
+    return {
+        "world_size": world,
+        "model_parallel_size": tensor,
+        "data_parallel_size": world // (tensor * pipeline),
+        "is_pipe_parallel": keys.pipe_parallel_size > 1,
+    }
+
+
+def _derive_numbers(keys: NeoxKeys) -> dict[str, Any]:
+    fp16, bf16, types = (_as_dict(block) for block in (keys.fp16, keys.bf16, keys.data_types))
+    precision = derive_precision(keys.precision, fp16, bf16)
+    values: dict[str, Any] = {"precision": precision, "fp16": fill_fp16(fp16, precision)}
+    if precision == "bfloat16":
+        values["bf16"] = {"enabled": True}
+        values["data_types"] = {"grad_accum_dtype": (types or {}).get("grad_accum_dtype") or "fp32"}
+    return values
+
+
+def _derive_optimizer(keys: NeoxKeys) -> dict[str, Any]:
+    optimizer = fill_optimizer(_as_dict(keys.optimizer))
+    zero = fill_zero(_as_dict(keys.zero_optimization))
+    lr = optimizer["params"]["lr"]
+    if keys.min_lr > lr:
+        raise ConfigError(f"min_lr {keys.min_lr} is more than optimizer.params.lr {lr}; make it smaller")
+    decay_iters = keys.lr_decay_iters
+    if decay_iters is None and keys.train_iters is not None:
+        share = keys.lr_decay_fraction
+        decay_iters = keys.train_iters if share is None else max(1, int(share * keys.train_iters))
+    return {
+        "optimizer": optimizer,
+        "optimizer_type": optimizer["type"].lower(),
+        "lr": lr,
+        "zero_optimization": zero,
+        "zero_stage": zero["stage"],
+        "lr_decay_iters": decay_iters,
+    }
+
+
+def _choose_epsilon(keys: NeoxKeys) -> float:
+    if "rms" in keys.norm:
+        return keys.rms_norm_epsilon
+    return keys.scalenorm_epsilon if keys.norm == "scalenorm" else keys.layernorm_epsilon
+
+
+def _as_dict(block: Any) -> dict[str, Any] | None:
+    return None if block is None else dict(block)

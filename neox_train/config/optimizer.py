@@ -1,0 +1,49 @@
+"""The optimizer and ZeRO blocks with every default written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from neox_train.errors import ConfigError
+
+_ADAM_FAMILY = ("adam", "adamw", "onebitadam", "cpu_adam", "cpu_torch_adam")
+_ADAM_DEFAULTS = {"lr": 0.001, "betas": [0.9, 0.999], "eps": 1e-8}
+OPTIMIZER_KINDS = (*_ADAM_FAMILY, "sgd", "sm3", "madgrad_wd", "lion")
+"""Every kind GPT-NeoX names, in small letters."""
+
+ZERO_DEFAULTS: dict[str, Any] = {
+    "stage": 0,
+    "allgather_partitions": True,
+    "reduce_scatter": True,
+    "allgather_bucket_size": 500_000_000,
+    "reduce_bucket_size": 500_000_000,
+    "overlap_comm": False,
+    "contiguous_gradients": True,
+}
+
+
+def fill_optimizer(optimizer: dict[str, Any] | None) -> dict[str, Any]:
+    """``{"type", "params"}`` with lr, and for the Adam family betas and eps; raises ConfigError on a bad block."""
+    if optimizer is None:
+        return {"type": "Adam", "params": dict(_ADAM_DEFAULTS)}
+    for key in ("type", "params"):
+        if key not in optimizer:
+            raise ConfigError(f"optimizer has no {key}; write both type and params (with lr)")
+    kind = optimizer["type"].lower()
+    if kind not in OPTIMIZER_KINDS:
+        raise ConfigError(f"optimizer.type is '{optimizer['type']}'; the kinds are {', '.join(OPTIMIZER_KINDS)}")
+    if "weight_decay" in optimizer["params"]:
+        raise ConfigError("optimizer.params.weight_decay is set; set weight_decay at the top level instead")
+    defaults = dict(_ADAM_DEFAULTS) if kind in _ADAM_FAMILY else {"lr": 0.001}
+    params = {**defaults, **optimizer["params"]}
+    betas = params.get("betas")
+    if betas is not None and (len(betas) != 2 or not all(0 <= beta < 1 for beta in betas)):
+        raise ConfigError(f"optimizer.params.betas is {betas}; two numbers from 0 up to, not including, 1 are wanted")
+    return {"type": optimizer["type"], "params": params}
+
+
+def fill_zero(zero: dict[str, Any] | None) -> dict[str, Any]:
+    """The ZeRO block with stage, bucket sizes and switches written out; raises ConfigError when stage is missing."""
+    if zero is not None and "stage" not in zero:
+        raise ConfigError("zero_optimization has no stage; write stage: 0, 1, 2 or 3")
+    return {**ZERO_DEFAULTS, **(zero or {})}

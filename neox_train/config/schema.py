@@ -1,0 +1,99 @@
+"""The one schema: every GPT-NeoX key with its default, and the values derived from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr
+
+from neox_train.config.reader import Place
+from neox_train.config.sections.attention import AttentionKeys, OtherLayerKeys, TransformerEngineKeys
+from neox_train.config.sections.derived import DerivedKeys
+from neox_train.config.sections.logging import LoggingKeys
+from neox_train.config.sections.model import InitialisationKeys, ModelKeys, NormKeys, PositionKeys
+from neox_train.config.sections.optimizer import OptimizerKeys, ScheduleKeys
+from neox_train.config.sections.parallel import LaunchKeys, ParallelKeys
+from neox_train.config.sections.precision import ActivationCheckpointingKeys, PrecisionKeys, ZeroKeys
+from neox_train.config.sections.training import BatchKeys, CheckpointKeys, DataKeys, EvaluationKeys
+
+
+class NeoxKeys(
+    LoggingKeys,
+    EvaluationKeys,
+    DataKeys,
+    CheckpointKeys,
+    ActivationCheckpointingKeys,
+    ZeroKeys,
+    PrecisionKeys,
+    ScheduleKeys,
+    OptimizerKeys,
+    BatchKeys,
+    TransformerEngineKeys,
+    OtherLayerKeys,
+    AttentionKeys,
+    InitialisationKeys,
+    PositionKeys,
+    NormKeys,
+    ModelKeys,
+    LaunchKeys,
+    ParallelKeys,
+):
+    """Every key a user may write, with GPT-NeoX's defaults where they are sound."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, protected_namespaces=())
+
+
+class NeoxConfig(DerivedKeys, NeoxKeys):
+    """A resolved configuration: keys as written or by default, and everything derived from them.
+
+    Frozen. Two configurations are equal when all their keys are.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, protected_namespaces=())
+
+    _notices: tuple[str, ...] = PrivateAttr(default=())
+    _places: dict[str, Place] = PrivateAttr(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NeoxConfig) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def notices(self) -> list[str]:
+        """Sentences a person should read once: keys without effect, renamed keys, replaced values."""
+        return list(self._notices)
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """Where each written value stands, by dotted path."""
+        return self._places
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every key and derived value, as JSON can hold it."""
+        return self.model_dump(mode="python")
+
+    def with_vocab_size(self, vocab_size: int) -> NeoxConfig:
+        """The same configuration for a tokenizer of ``vocab_size`` tokens; fills ``padded_vocab_size``."""
+        from neox_train.config.vocabulary import pad_vocab_size
+
+        padded = pad_vocab_size(vocab_size, self.make_vocab_size_divisible_by, self.model_parallel_size)
+        return self.model_copy(update={"vocab_size": vocab_size, "padded_vocab_size": padded})
+
+    def with_notices(self, *sentences: str) -> NeoxConfig:
+        """The same configuration with more notices."""
+        copy = self.model_copy()
+        copy._notices = tuple(dict.fromkeys((*self._notices, *sentences)))
+        return copy
+
+    def training_relevant(self) -> dict[str, Any]:
+        """The keys that decide what is learned, and in which order."""
+        from neox_train.config.digest import select_training_relevant
+
+        return select_training_relevant(self)
+
+    def training_digest(self) -> str:
+        """Hex SHA-256 over ``training_relevant``."""
+        from neox_train.files import sha256_json
+
+        return sha256_json(self.training_relevant())

@@ -1,0 +1,1 @@
+"""The schema's keys, one small file for each subject."""

@@ -1,0 +1,64 @@
+"""Keys of the optimizer, the learning rate and gradients."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict
+
+from neox_train.config.keys import harmless, implemented, refused
+
+
+class OptimizerParams(TypedDict, total=False):
+    """Numbers of the optimizer; kinds other than Adam may carry more."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+
+    lr: float
+    betas: list[float]
+    eps: float
+    momentum: float
+    max_grad_norm: float
+
+
+class OptimizerBlock(TypedDict, total=False):
+    """``type`` and ``params``."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+
+    type: str
+    params: OptimizerParams
+
+
+class OptimizerKeys(BaseModel):
+    """The optimizer and what happens to gradients before it."""
+
+    optimizer: OptimizerBlock | None = implemented(
+        None, "Optimizer: type (Adam, SGD, Lion, ...) and params (lr, betas, eps); default Adam at lr 0.001."
+    )
+    weight_decay: float = implemented(0.1, "Decay of matrices and embeddings; biases and norms do not decay.", ge=0)
+    gradient_clipping: float = implemented(
+        1.0, "Largest gradient norm, taken literally; 0 switches clipping off.", ge=0
+    )
+    use_bnb_optimizer: bool = implemented(False, "Adam with 8-bit states, by bitsandbytes.")
+    scheduler: dict[str, Any] | None = refused(
+        None, "DeepSpeed's own scheduler.", remedy="set lr_decay_style, warmup and lr_decay_iters"
+    )
+    prescale_gradients: bool = implemented(False, "Divide gradients before they are summed over ranks.")
+    gradient_predivide_factor: float = implemented(1.0, "Divide gradients by this before they are summed.", gt=0)
+    sparse_gradients: bool = refused(False, "Sparse gradients of embeddings.")
+    fp32_allreduce: bool = implemented(False, "Sum gradients over ranks in fp32.")
+    communication_data_type: str | None = implemented(None, "Number format of gradient communication: fp32, fp16, bfp16.")
+
+
+class ScheduleKeys(BaseModel):
+    """Learning rate over the run."""
+
+    min_lr: float = implemented(0.0, "Lowest learning rate.", ge=0)
+    lr_decay_style: Literal["constant", "linear", "cosine", "exponential"] = implemented("linear", "Shape of the decay.")
+    lr_decay_iters: int | None = implemented(None, "Steps the decay takes; default train_iters.", ge=1)
+    lr_decay_fraction: float | None = implemented(None, "Share of train_iters the decay takes.", gt=0)
+    warmup: float = implemented(0.01, "Share of lr_decay_iters that warms up.", ge=0, le=1)
+    override_lr_scheduler: bool = refused(False, "On resume take the schedule of the configuration.")
+    use_checkpoint_lr_scheduler: bool = refused(False, "On resume take the schedule of the checkpoint.")

@@ -1,0 +1,110 @@
+"""Keys of number formats, ZeRO and activation checkpointing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from typing_extensions import TypedDict
+
+from neox_train.config.keys import harmless, implemented, refused
+
+
+def _accept_whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_accept_whole)]
+"""A whole number that may be written ``5e8``."""
+
+
+class Fp16Block(TypedDict, total=False):
+    """fp16 and its loss scale (0: dynamic)."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+
+    enabled: bool
+    fp16: bool
+    type: str
+    auto_cast: bool
+    loss_scale: float
+    loss_scale_window: Whole
+    initial_scale_power: Whole
+    hysteresis: Whole
+    consecutive_hysteresis: bool
+    min_loss_scale: float
+
+
+class Bf16Block(TypedDict, total=False):
+    """bfloat16."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+
+    enabled: bool
+
+
+class DataTypesBlock(TypedDict, total=False):
+    """Number format of gradient accumulation."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+
+    grad_accum_dtype: Literal["fp32", "fp16", "bf16"] | None
+
+
+class ZeroBlock(TypedDict, total=False):
+    """ZeRO: what data-parallel ranks share out."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+
+    stage: Annotated[int, Field(ge=0, le=3)]
+    allgather_partitions: bool
+    allgather_bucket_size: Whole
+    overlap_comm: bool
+    reduce_scatter: bool
+    reduce_bucket_size: Whole
+    contiguous_gradients: bool
+    round_robin_gradients: bool
+    offload_optimizer: dict[str, Any] | None
+    offload_param: dict[str, Any] | None
+    cpu_offload: bool
+
+
+class PrecisionKeys(BaseModel):
+    """Number formats and loss scaling."""
+
+    precision: Literal["fp16", "fp32", "bfloat16"] | None = implemented(
+        None, "Number format of weights and matrix products; default from the fp16 and bf16 blocks, else fp32."
+    )
+    fp16: Fp16Block | None = implemented(None, "fp16 and its loss scale.")
+    bf16: Bf16Block | None = implemented(None, "bfloat16.")
+    amp: dict[str, Any] | None = refused(None, "Apex AMP.", remedy="set precision: bfloat16")
+    data_types: DataTypesBlock | None = implemented(None, "Number format of gradient accumulation; default fp32.")
+    loss_scale: float | None = harmless(None, "Set loss_scale in the fp16 block.")
+    dynamic_loss_scale: bool = harmless(False, "Computed: the fp16 block's loss_scale 0 is dynamic.")
+    loss_scale_window: float = harmless(1000.0, "Set loss_scale_window in the fp16 block.")
+    min_scale: float = harmless(1.0, "Set min_loss_scale in the fp16 block.")
+    hysteresis: int = harmless(2, "Set hysteresis in the fp16 block.")
+
+
+class ZeroKeys(BaseModel):
+    """ZeRO and its derived spellings."""
+
+    zero_optimization: ZeroBlock | None = implemented(None, "ZeRO: stage 0 to 3, bucket sizes, overlap.")
+    zero_reduce_scatter: bool | None = harmless(None, "Computed from zero_optimization.")
+    zero_contiguous_gradients: bool | None = harmless(None, "Computed from zero_optimization.")
+    zero_reduce_bucket_size: int | None = harmless(None, "Computed from zero_optimization.")
+    zero_allgather_bucket_size: int | None = harmless(None, "Computed from zero_optimization.")
+
+
+class ActivationCheckpointingKeys(BaseModel):
+    """Recomputing activations in the backward pass instead of keeping them."""
+
+    checkpoint_activations: bool = implemented(False, "Recompute each layer in the backward pass.")
+    checkpoint_num_layers: int = implemented(1, "Layers recomputed together.", ge=1)
+    deepspeed_activation_checkpointing: bool = harmless(True, "DeepSpeed's implementation; torch's is used.")
+    activation_checkpointing: dict[str, Any] | None = harmless(None, "DeepSpeed's block of the same.")
+    partition_activations: bool = harmless(False, "Share kept activations over tensor-parallel ranks.")
+    synchronize_each_layer: bool = harmless(False, "Synchronise after each layer: only slower.")
+    contiguous_checkpointing: bool = harmless(False, "Kept activations in one buffer.")
+    checkpoint_in_cpu: bool = refused(False, "Keep activations in CPU memory.")
+    profile_backward: bool = harmless(False, "Time the backward pass.")

@@ -1,0 +1,70 @@
+"""Keys of batches, length, saving, evaluation and data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from neox_train.config.keys import harmless, implemented, refused
+
+
+class BatchKeys(BaseModel):
+    """Batches and the length of the run."""
+
+    train_batch_size: int | None = implemented(None, "Global batch in sequences; default the product below.", ge=1)
+    train_micro_batch_size_per_gpu: int | None = implemented(None, "Micro-batch in sequences a data-parallel rank.", ge=1)
+    gradient_accumulation_steps: int | None = implemented(
+        None, "Micro-batches a rank adds up before a step; derived when absent.", ge=1
+    )
+    batch_size: int | None = harmless(None, "Computed: the micro-batch.")
+    train_iters: int | None = implemented(None, "Optimizer steps of the whole run.", ge=1)
+    train_epochs: int | None = refused(None, "Length in passes over the data.", remedy="set train_iters")
+    exit_interval: int | None = refused(None, "Stop after this many steps.", remedy="set train_iters")
+    num_workers: int = harmless(2, "Data-loading processes; windows are mapped, no process is needed.", ge=0)
+    dataset_impl: Literal["gpt2", "pairwise", "online"] = refused("gpt2", "Kind of data set.")
+    train_impl: Literal["normal", "dpo", "rm", "kto", "reinforce"] = refused("normal", "Kind of training.")
+    eod_mask_loss: bool = refused(False, "Leave end-of-document tokens out of the loss.")
+    curriculum_learning: dict[str, object] | None = refused(None, "Sequence-length curriculum.")
+    curriculum_seqlen: int = harmless(0, "State of curriculum learning.")
+
+
+class CheckpointKeys(BaseModel):
+    """What is saved, when, and what is loaded."""
+
+    save: str | None = implemented(None, "Folder to save checkpoints in.")
+    load: str | None = implemented(None, "Folder to resume from.")
+    checkpoint_factor: int | float | None = implemented(None, "Save every this many steps (linear), or at its powers (log).")
+    checkpoint_scale: Literal["linear", "log"] = implemented("linear", "Spacing of saves.")
+    extra_save_iters: list[int] | None = implemented(None, "More steps to save at; 0 saves the initial weights.")
+    keep_last_n_checkpoints: int | None = implemented(None, "Newest checkpoints to keep; default all.", ge=1)
+    checkpoint_validation_with_forward_pass: bool = harmless(False, "Checkpoints are verified by hash.")
+    no_save_optim: bool = refused(False, "Leave optimizer states out.")
+    no_save_rng: bool = refused(False, "Leave random-number states out.")
+    no_load_optim: bool = refused(False, "Load weights only.", remedy="set finetune")
+    no_load_rng: bool = refused(False, "Do not restore random-number states.")
+    finetune: bool = refused(False, "Load weights only and start at step 0.")
+    checkpoint: dict[str, object] | None = refused(None, "DeepSpeed's checkpoint block.")
+    s3_path: str | None = refused(None, "Upload checkpoints to S3.")
+    s3_chunk_size: int = harmless(104857600, "Chunk of uploads to S3.")
+
+
+class EvaluationKeys(BaseModel):
+    """Validation while training."""
+
+    eval_interval: int = implemented(1000, "Steps between validations.", ge=1)
+    eval_iters: int = implemented(100, "Batches of a validation.", ge=0)
+    char_level_ppl: bool = refused(False, "Perplexity a character; bits per byte are always reported.")
+    eval_tasks: list[str] | None = refused(None, "Evaluation-harness tasks.")
+    eval_results_prefix: str = harmless("", "Prefix of result files.")
+
+
+class DataKeys(BaseModel):
+    """Token stores and the tokenizer."""
+
+    data_path: str | None = implemented(None, "Dataset folder (manifest.json); the pipeline replaces it.")
+    split: str = harmless("969, 30, 1", "Shares of train, validation, test; the dataset's own splits are used.")
+    data_impl: Literal["infer", "mmap", "cached", "lazy"] = harmless("infer", "Format of .bin/.idx files.")
+    vocab_file: str | None = implemented(None, "Tokenizer file; the pipeline replaces it.")
+    merge_file: str | None = implemented(None, "Merges of a GPT-2 tokenizer; the pipeline replaces it.")
+    tokenizer_type: str = implemented("GPT2BPETokenizer", "Kind of tokenizer; the pipeline sets HFTokenizer.")

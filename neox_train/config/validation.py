@@ -1,0 +1,82 @@
+"""Turns pydantic's complaints into one sentence with file, line, key, value and what is wanted."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from neox_train.config.reader import Place, show_value
+from neox_train.errors import ConfigError
+
+_WANTED = {
+    "int_type": "a whole number is wanted",
+    "int_from_float": "a whole number is wanted",
+    "float_type": "a number is wanted",
+    "bool_type": "true or false is wanted",
+    "string_type": "text is wanted",
+    "list_type": "a list is wanted",
+    "dict_type": "a block of keys is wanted",
+    "model_type": "a block of keys is wanted",
+    "finite_number": "a finite number is wanted",
+}
+_COMPARED = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+def explain_validation(
+    error: ValidationError, places: Mapping[str, Place], *, known: Iterable[str] = (), where: str = ""
+) -> ConfigError:
+    """One sentence for the first complaint: ``FILE, line N: optimizer.params.lr is '6e-4x'; a number is wanted``."""
+    complaints = [complaint for complaint in error.errors() if complaint["type"] != "none_required"]
+    complaint = complaints[0]
+    path = join_path(part for part in complaint["loc"] if not _names_branch(part))
+    prefix = _say_place(path, places, where)
+    if complaint["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return ConfigError(prefix + describe_unknown_key(path, known))
+    if complaint["type"] == "missing":
+        return ConfigError(f"{prefix}{path} is missing; set it")
+    return ConfigError(f"{prefix}{path} is {show_value(complaint['input'])}; {_say_wanted(complaint)}")
+
+
+def describe_unknown_key(path: str, known: Iterable[str]) -> str:
+    """``hiden_size is not a known key; did you mean hidden_size?``."""
+    near = difflib.get_close_matches(path.rsplit(".", 1)[-1], list(known), n=1, cutoff=0.6)
+    return f"{path} is not a known key; " + (f"did you mean {near[0]}?" if near else "remove it or mend its name")
+
+
+def join_path(parts: Iterable[Any]) -> str:
+    """Dotted path of a value: ``optimizer.params.betas[1]``."""
+    path = ""
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path
+
+
+def _names_branch(part: Any) -> bool:
+    return part in ("int", "float", "str", "bool", "list", "dict") or (isinstance(part, str) and "[" in part)
+
+
+def _say_place(path: str, places: Mapping[str, Place], where: str) -> str:
+    place = places.get(path)
+    if place is not None:
+        return f"{place}: "
+    return f"{where}: " if where else ""
+
+
+def _say_wanted(complaint: Any) -> str:
+    kind, context = complaint["type"], complaint.get("ctx", {})
+    if kind in _WANTED:
+        return _WANTED[kind]
+    if kind in _COMPARED:
+        key, words = _COMPARED[kind]
+        return f"{words} {context[key]} is wanted"
+    if kind == "literal_error":
+        return f"one of {context['expected']} is wanted"
+    return f"{complaint['msg'][:1].lower()}{complaint['msg'][1:]}"
