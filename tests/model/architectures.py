@@ -11,10 +11,10 @@ from neox_train.model.gpt_neox import GPTNeoX
 
 
 def make_architecture(**changes: Any) -> Architecture:
-    """A two-layer GPT-NeoX of width 48 with a vocabulary padded from 90 to 96; ``changes`` replace its fields."""
+    """A two-layer GPT-NeoX of width 64 with a vocabulary padded from 90 to 96; ``changes`` replace its fields."""
     fields: dict[str, Any] = {
         "num_layers": 2,
-        "hidden_size": 48,
+        "hidden_size": 64,
         "num_attention_heads": 4,
         "ffn_width": 80,
         "seq_length": 32,

@@ -19,7 +19,7 @@ def test_each_query_reads_the_keys_of_its_own_group(kv_heads: int) -> None:
     with torch.no_grad():
         for parameter in attention.parameters():
             parameter.normal_(0.0, 0.3, generator=generator)
-    hidden = torch.randn(1, 10, 48, generator=generator)
+    hidden = torch.randn(1, 10, 64, generator=generator)
     width, per_group = architecture.head_dim, 4 // kv_heads
     rows = (hidden @ attention.query_key_value.weight.T + attention.query_key_value.bias)[0]
     mask = torch.full((10, 10), -math.inf).triu(1)
@@ -40,7 +40,7 @@ def test_attention_dropout_acts_in_training_only() -> None:
     attention = SelfAttention(architecture, LocalLayers(), kind="flash")
     for parameter in attention.parameters():
         torch.nn.init.normal_(parameter)
-    hidden = torch.randn(1, 8, 48)
+    hidden = torch.randn(1, 8, 64)
     assert not torch.equal(attention(hidden, None), attention(hidden, None))
     attention.eval()
     assert torch.equal(attention(hidden, None), attention(hidden, None))

@@ -45,7 +45,7 @@ def test_the_gate_is_the_first_half_of_the_rows() -> None:
     mlp = MLP(make_architecture(activation="swiglu"), LocalLayers())
     for parameter in mlp.parameters():
         torch.nn.init.normal_(parameter, 0.0, 0.2, generator=torch.Generator().manual_seed(2))
-    hidden = torch.randn(3, 48)
+    hidden = torch.randn(3, 64)
     gate = hidden @ mlp.linear1.weight[:80].T + mlp.linear1.bias[:80]
     up = hidden @ mlp.linear1.weight[80:].T + mlp.linear1.bias[80:]
     wanted = (torch.nn.functional.silu(gate) * up) @ mlp.linear2.weight.T + mlp.linear2.bias

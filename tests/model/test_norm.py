@@ -7,7 +7,7 @@ from tests.model.architectures import make_architecture
 
 
 def test_epsilon_and_statistics() -> None:
-    hidden = torch.randn(3, 48) * 0.01
+    hidden = torch.randn(3, 64) * 0.01
     for name in ("layernorm", "te_layernorm", "non_parametric_layernorm"):
         norm = build_norm(make_architecture(norm=name, norm_epsilon=1e-3))
         centred = hidden - hidden.mean(-1, keepdim=True)
