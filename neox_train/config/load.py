@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from neox_train.config.derive import derive_values
 from neox_train.config.merge import merge_documents, set_overrides
 from neox_train.config.notices import list_notices
+from neox_train.config.normalise import normalise_literals, replace_retired, restore_text
 from neox_train.config.reader import Document, read_yaml, show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.config.sections.derived import DerivedKeys
@@ -44,7 +44,8 @@ def load_config(
 
 def resolve_document(document: Document, *, world_size: int | None = None) -> NeoxConfig:
     """Check the merged keys and derive the rest."""
-    values = copy.deepcopy(document.values)
+    document, renamed = replace_retired(restore_text(document))
+    values = normalise_literals(document.values)
     written = {key: values.pop(key) for key in _ONLY_DERIVED & values.keys()}
     _check_world(document, world_size)
     try:
@@ -57,7 +58,7 @@ def resolve_document(document: Document, *, world_size: int | None = None) -> Ne
     _check_written(document, written, derived)
     config = NeoxConfig.model_validate({**keys.model_dump(), **derived})
     config._places = document.places
-    return config.with_notices(*list_notices(config))
+    return config.with_notices(*renamed, *list_notices(config))
 
 
 def write_config(config: NeoxConfig, path: Path | str) -> None:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from neox_train.config.reader import Document, Place, show_value
+from neox_train.config.reader import Document, Place, parse_yaml, show_value
 from neox_train.errors import ConfigError
 
 OVERRIDE_FILE = "override"
@@ -45,3 +45,12 @@ def set_overrides(document: Document, overrides: Mapping[str, Any], *, source: s
         for old in [name for name in places if name == dotted or name.startswith((dotted + ".", dotted + "["))]:
             del places[old]
     return Document(document.file, values, places)
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """``KEY=VALUE`` of the command line; the value is read as YAML."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"override '{text}' is not KEY=VALUE; write, for example, optimizer.params.lr=1e-3")
+    document = parse_yaml(f"value: {value}", f"--override {key.strip()}")
+    return key.strip(), document.values["value"]

@@ -43,7 +43,12 @@ def read_yaml(path: Path | str, *, fold_hyphens: bool = False) -> Document:
     ``fold_hyphens`` turns hyphens in top-level keys into underscores, as GPT-NeoX does.
     """
     name = str(path)
-    node = _compose(name, _read_text(Path(path), name))
+    return parse_yaml(_read_text(Path(path), name), name, fold_hyphens=fold_hyphens)
+
+
+def parse_yaml(text: str, name: str, *, fold_hyphens: bool = False) -> Document:
+    """Read YAML text that sentences call ``name``."""
+    node = _compose(name, text)
     reader = _Reader(name, fold_hyphens)
     if not isinstance(node, yaml.MappingNode):
         raise ConfigError(f"{name} holds {_name_node(node)} at its top level; keys with values (`key: value`) are wanted")

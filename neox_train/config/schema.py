@@ -17,6 +17,30 @@ from neox_train.config.sections.precision import ActivationCheckpointingKeys, Pr
 from neox_train.config.sections.training import BatchKeys, CheckpointKeys, DataKeys, EvaluationKeys
 
 
+SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("Processes and their layout", ParallelKeys),
+    ("Launcher", LaunchKeys),
+    ("Model", ModelKeys),
+    ("Norms", NormKeys),
+    ("Positions", PositionKeys),
+    ("Initial values", InitialisationKeys),
+    ("Attention", AttentionKeys),
+    ("Other layers", OtherLayerKeys),
+    ("Transformer Engine", TransformerEngineKeys),
+    ("Batches and length", BatchKeys),
+    ("Optimizer", OptimizerKeys),
+    ("Learning rate", ScheduleKeys),
+    ("Number formats", PrecisionKeys),
+    ("ZeRO", ZeroKeys),
+    ("Activation checkpointing", ActivationCheckpointingKeys),
+    ("Checkpoints", CheckpointKeys),
+    ("Data", DataKeys),
+    ("Validation", EvaluationKeys),
+    ("Logs", LoggingKeys),
+)
+"""Groups of keys in the order they are shown."""
+
+
 class NeoxKeys(
     LoggingKeys,
     EvaluationKeys,

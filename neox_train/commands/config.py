@@ -1,0 +1,67 @@
+"""``neox-train config``: what a configuration resolves to, what a key means, the schemas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Show what a configuration resolves to, explain a key, regenerate the schemas.",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``config show``, ``config explain`` and ``config schema``."""
+    app.add_typer(_app, name="config")
+
+
+@_app.command("show")
+def show(
+    files: Annotated[list[Path], typer.Argument(help="GPT-NeoX YAML files, merged left to right.")],
+    world_size: Annotated[int | None, typer.Option(help="Number of training processes.", min=1)] = None,
+    vocab_size: Annotated[int | None, typer.Option(help="Tokens of the tokenizer.", min=1)] = None,
+    override: Annotated[list[str] | None, typer.Option(help="KEY=VALUE laid over the files; may be repeated.")] = None,
+    deepspeed: Annotated[bool, typer.Option("--deepspeed", help="Print the DeepSpeed JSON instead.")] = False,
+) -> None:
+    """Print the resolved configuration as YAML: every key as written or by default, and what is derived from them."""
+    import json
+
+    from neox_train.config.deepspeed import deepspeed_json
+    from neox_train.config.load import load_config
+    from neox_train.config.merge import parse_override
+    from neox_train.config.show import render_config
+    from neox_train.config.support import list_unsupported
+
+    overrides = dict(parse_override(text) for text in override or [])
+    config = load_config(files, overrides=overrides, world_size=world_size)
+    if vocab_size is not None:
+        config = config.with_vocab_size(vocab_size)
+    for sentence in config.notices:
+        typer.echo(f"note: {sentence}", err=True)
+    for problem in list_unsupported(config):
+        typer.echo(f"note: not built yet, training refuses it: {problem}", err=True)
+    typer.echo(json.dumps(deepspeed_json(config), indent=2) if deepspeed else render_config(config), nl=deepspeed)
+
+
+@_app.command("explain")
+def explain(key: Annotated[str, typer.Argument(help="A key, with hyphens or underscores.")]) -> None:
+    """Say what a key means: its type, its default, and what this project does with it."""
+    from neox_train.config.explain import explain_key
+
+    typer.echo(explain_key(key))
+
+
+@_app.command("schema")
+def schema(
+    folder: Annotated[Path, typer.Option(help="Folder the schemas are written to.")] = Path("workflow/schemas"),
+) -> None:
+    """Write the JSON schemas of the training keys, the pipeline file and the cluster file."""
+    from neox_train.config.schemas import write_schemas
+
+    for path in write_schemas(folder):
+        typer.echo(str(path))
