@@ -1,0 +1,74 @@
+"""Environment variables of a training job, built from the cluster file, and of each rank."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from neox_train.config.cluster import Cluster
+
+LAUNCHER_PID = "NEOX_TRAIN_LAUNCHER_PID"
+"""Process that local ranks must not outlive."""
+
+_OF_AN_OUTER_JOB = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "SUBMITIT_")
+_OF_AN_OUTER_TRAINING = (
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    LAUNCHER_PID,
+)
+
+
+def job_variables(cluster: Cluster) -> dict[str, str]:
+    """Variables that every rank starts with; the cluster file's ``environment`` wins over the defaults."""
+    variables = {
+        "OMP_NUM_THREADS": str(max(1, cluster.cpus_per_process)),
+        "PYTHONUNBUFFERED": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if cluster.device == "cpu":
+        variables["DS_ACCELERATOR"] = "cpu"
+    return {**variables, **{name: str(value) for name, value in cluster.environment.items()}}
+
+
+def export_lines(variables: Mapping[str, str]) -> list[str]:
+    """Shell lines that set the variables; a ``$NAME`` in a value is expanded on the compute node."""
+    return [f'export {name}="{_escape(value)}"' for name, value in variables.items()]
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
+
+
+def rank_variables(*, rank: int, world_size: int, local_rank: int, address: str, port: int) -> dict[str, str]:
+    """What torch.distributed's ``env://`` start reads."""
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_RANK": str(local_rank),
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+    }
+
+
+@contextmanager
+def clean_environment(extra: Mapping[str, str] | None = None) -> Iterator[None]:
+    """For the block, hide what an outer job left behind and set ``extra``; everything is as before afterwards.
+
+    SLURM_CONF stays: it tells the commands where the controller is. A job submitted from inside another would
+    otherwise inherit the outer one's nodes, tasks and memory.
+    """
+    before = dict(os.environ)
+    for name in before:
+        if (name.startswith(_OF_AN_OUTER_JOB) and name != "SLURM_CONF") or name in _OF_AN_OUTER_TRAINING:
+            del os.environ[name]
+    os.environ.update({name: os.path.expandvars(value) for name, value in (extra or {}).items()})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

@@ -1,0 +1,55 @@
+"""Submit to, or attach to, whichever executor the cluster file names: one path for both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from neox_train.cluster.jobs import Job
+from neox_train.cluster.ledger import LOST, Attempt, Ledger
+from neox_train.cluster.local_job import LocalJob
+from neox_train.cluster.progress import MetricsTail
+from neox_train.cluster.reporter import Reporter
+from neox_train.cluster.slurm_job import SlurmJob
+from neox_train.cluster.worker import ranks_lock
+from neox_train.config.cluster import Cluster
+from neox_train.config.layout import RunFolder
+from neox_train.errors import LockHeldError, TrainingError
+from neox_train.files import make_folder
+from neox_train.locks import hold_lock
+
+_OLD_RANKS_SECONDS = 60.0
+
+
+def submit_job(run: RunFolder, cluster: Cluster, nodes: int, folder: Path, name: str) -> Job:
+    """Start one attempt with its logs in ``folder``."""
+    make_folder(folder)
+    if cluster.executor == "slurm":
+        return SlurmJob.submit(run, cluster, nodes, folder, name)
+    return LocalJob.submit(run, cluster, nodes, folder)
+
+
+def attach_job(run: RunFolder, cluster: Cluster, attempt: Attempt) -> Job | None:
+    """The job of an attempt that an earlier process left open; None where it cannot be living.
+
+    Local ranks end with their launcher, whose lock the caller holds now, so there is nothing to attach to.
+    """
+    if attempt.executor != "slurm":
+        return None
+    return SlurmJob.attach(cluster, attempt, run.path / attempt.folder)
+
+
+def close_stale(run: RunFolder, ledger: Ledger, attempt: Attempt, reporter: Reporter) -> None:
+    """Close an attempt whose launcher is gone, once the last of its ranks has ended."""
+    try:
+        with hold_lock(ranks_lock(run), wait_seconds=_OLD_RANKS_SECONDS, note="waiting for old ranks"):
+            pass
+    except LockHeldError as error:
+        raise TrainingError(
+            f"run {run.name}: ranks of job {attempt.job_id} on {attempt.host} still run though their launcher is gone; "
+            "end those processes, then repeat the same command"
+        ) from error
+    tail = MetricsTail(run.metrics, since=attempt.submitted)
+    tail.read(0)
+    reason = f"its launcher on {attempt.host} ended"
+    ledger.close(attempt, LOST, reason, tail.steps)
+    reporter.say(f"attempt {attempt.number}: {reason}; continuing from the newest complete checkpoint")

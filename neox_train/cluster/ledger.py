@@ -1,0 +1,97 @@
+"""job.json: every attempt to train a run, with its job and why it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from neox_train.errors import TrainingError
+from neox_train.files import read_json, write_json
+
+SUBMITTING = "submitting"
+RUNNING = "running"
+FINISHED = "finished"
+STOPPED = "stopped"
+FAILED = "failed"
+LOST = "lost"
+CANCELLED = "cancelled"
+OPEN_STATES = (SUBMITTING, RUNNING)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One job of a run; times are seconds since the epoch, steps count optimizer steps done."""
+
+    number: int
+    name: str
+    executor: str
+    host: str
+    nodes: int
+    processes: int
+    folder: str
+    """Log folder, relative to the run's folder."""
+    submitted: float
+    state: str = SUBMITTING
+    job_id: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    reason: str = ""
+    first_step: int | None = None
+    last_step: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is known yet of the attempt's end."""
+        return self.state in OPEN_STATES
+
+
+class Ledger:
+    """The attempts of one run, oldest first; every change is written at once."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        content = read_json(file) or {"attempts": []}
+        try:
+            self.attempts = [Attempt(**attempt) for attempt in content["attempts"]]
+        except (KeyError, TypeError) as error:
+            raise TrainingError(
+                f"{file} is not a ledger of this program ({error}); move it away to start anew"
+            ) from error
+
+    @property
+    def last(self) -> Attempt | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    def add(self, attempt: Attempt) -> Attempt:
+        """Append an attempt: written before its job exists, so that a job without a record cannot be."""
+        self.attempts.append(attempt)
+        self._write()
+        return attempt
+
+    def update(self, attempt: Attempt, **changes: Any) -> Attempt:
+        """Replace fields of an attempt and return the new one."""
+        changed = replace(attempt, **changes)
+        self.attempts[self.attempts.index(attempt)] = changed
+        self._write()
+        return changed
+
+    def close(self, attempt: Attempt, state: str, reason: str, steps: tuple[int | None, int | None]) -> Attempt:
+        """Write how an attempt ended and the steps it logged."""
+        first, last = steps
+        return self.update(attempt, state=state, reason=reason, ended=time.time(), first_step=first, last_step=last)
+
+    def furthest_step(self) -> int:
+        """The highest step that any ended attempt reached; 0 before the first."""
+        return max((attempt.last_step or 0 for attempt in self.attempts), default=0)
+
+    def __iter__(self) -> Iterator[Attempt]:
+        return iter(self.attempts)
+
+    def _write(self) -> None:
+        write_json(
+            self.file, {"run": self.file.parent.name, "attempts": [asdict(attempt) for attempt in self.attempts]}
+        )

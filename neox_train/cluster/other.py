@@ -1,0 +1,41 @@
+"""A second controller of a run: it follows the first in words and ends with it."""
+
+from __future__ import annotations
+
+import time
+
+from neox_train.cluster.ledger import FAILED, STOPPED, Ledger
+from neox_train.cluster.progress import MetricsTail
+from neox_train.cluster.reporter import Reporter
+from neox_train.config.layout import RunFolder
+from neox_train.errors import LockHeldError, TrainingError
+from neox_train.holder import read_holder
+from neox_train.locks import hold_lock
+
+_POLL_SECONDS = 1.0
+
+
+def follow_other(run: RunFolder, train_iters: int, reporter: Reporter) -> None:
+    """Return when the process that holds the run's lock has ended or died.
+
+    Raises TrainingError with its reason when it gave the run up meanwhile: trying again at once would repeat it.
+    """
+    began = time.time()
+    holder = read_holder(run.lock)
+    reporter.say(f"{holder or 'another process'} trains this run already; following it")
+    tail = MetricsTail(run.metrics)
+    while _is_held(run):
+        if progress := tail.read(train_iters):
+            reporter.show(str(progress))
+        time.sleep(_POLL_SECONDS)
+    last = Ledger(run.ledger).last
+    if last and last.state in (FAILED, STOPPED) and (last.ended or 0.0) >= began:
+        raise TrainingError(f"run {run.name}: the process followed gave up: {last.reason}; the same command continues")
+
+
+def _is_held(run: RunFolder) -> bool:
+    try:
+        with hold_lock(run.lock, note="looking"):
+            return False
+    except LockHeldError:
+        return True

@@ -1,0 +1,32 @@
+"""Signals to the follower: remembered, so that the loop acts on them between two looks at the job."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StopSignals:
+    """For the block, SIGINT, SIGTERM and SIGHUP are counted and do nothing else."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.name = ""
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopSignals:
+        self._before = {name: signal.signal(name, self._remember) for name in _SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name, handler in self._before.items():
+            signal.signal(name, handler)
+
+    def _remember(self, signum: int, frame: FrameType | None) -> None:
+        self.count += 1
+        self.name = signal.Signals(signum).name
