@@ -1,0 +1,35 @@
+"""Which checkpoint to resume from: the newest complete one, whatever ``latest`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from neox_train.checkpoint.folders import LATEST_NAME, list_steps, read_latest
+from neox_train.checkpoint.manifest import verify_checkpoint
+
+Skipped = list[tuple[Path, str]]
+Verify = Callable[[Path], list[str]]
+
+
+def choose_checkpoint(root: Path, *, deep: bool = True, verify: Verify | None = None) -> tuple[Path | None, Skipped]:
+    """The newest complete checkpoint by step number (None where there is none), and each newer folder with its reason.
+
+    Looking changes nothing on disk. ``deep`` compares SHA-256 and not only sizes; ``verify`` replaces the check, so
+    that several ranks can share the reading.
+    """
+    check = verify or (lambda folder: verify_checkpoint(folder, deep=deep))
+    skipped: Skipped = _check_latest(Path(root))
+    for _, folder in list_steps(root):
+        problems = check(folder)
+        if not problems:
+            return folder, skipped
+        skipped.append((folder, "; ".join(problems)))
+    return None, skipped
+
+
+def _check_latest(root: Path) -> Skipped:
+    named = read_latest(root)
+    if named is None or (root / named).is_dir():
+        return []
+    return [(root / named, f"`{LATEST_NAME}` names it, but it is not there")]

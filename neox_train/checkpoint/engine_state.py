@@ -1,0 +1,77 @@
+"""The state of a DeepSpeed engine, found by the kind of its optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from deepspeed import comm
+from deepspeed.runtime.bf16_optimizer import BF16_Optimizer
+from deepspeed.runtime.fp16.fused_optimizer import FP16_Optimizer
+from deepspeed.runtime.fp16.unfused_optimizer import FP16_UnfusedOptimizer
+from deepspeed.runtime.zero.stage_1_and_2 import DeepSpeedZeroOptimizer
+
+from neox_train.checkpoint.adapters.held import DataParallel, EngineState
+from neox_train.checkpoint.adapters.partitioned import hold_bf16, hold_zero
+from neox_train.checkpoint.adapters.replicated import hold_fused, hold_plain, hold_unfused
+from neox_train.errors import NotBuiltError
+
+_ADAPTERS = {
+    DeepSpeedZeroOptimizer: hold_zero,
+    BF16_Optimizer: hold_bf16,
+    FP16_Optimizer: hold_fused,
+    FP16_UnfusedOptimizer: hold_unfused,
+}
+_COUNTERS = ("global_steps", "global_samples", "skipped_steps")
+_SCALER_FIELDS = ("cur_scale", "cur_iter", "last_overflow_iter", "cur_hysteresis")
+
+
+def open_engine(engine: Any, model: torch.nn.Module) -> EngineState:
+    """Where the engine keeps master weights and optimizer states; parameters by the model's canonical names.
+
+    Raises NotBuiltError for an optimizer kind that cannot be saved yet.
+    """
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    group = engine.seq_data_parallel_group
+    ranks = DataParallel(comm.get_rank(group=group), comm.get_world_size(group=group))
+    wrapper = engine.optimizer
+    adapter = _ADAPTERS.get(type(wrapper))
+    if adapter is not None:
+        return adapter(wrapper, names, ranks)
+    if wrapper is engine.basic_optimizer:
+        return hold_plain(wrapper, names, ranks)
+    raise NotBuiltError(
+        f"checkpoints of a {type(wrapper).__name__} cannot be written yet; set zero_optimization.stage to 0, 1 or 2"
+    )
+
+
+def capture_counters(engine: Any) -> dict[str, int]:
+    """The engine's own counts of steps and samples."""
+    return {name: int(getattr(engine, name)) for name in _COUNTERS}
+
+
+def restore_counters(engine: Any, counters: dict[str, int]) -> None:
+    """Set the counts; micro-steps follow from the steps, so that a changed accumulation starts at a boundary."""
+    for name in _COUNTERS:
+        setattr(engine, name, counters[name])
+    engine.micro_steps = engine.global_steps * engine.gradient_accumulation_steps()
+
+
+def capture_loss_scaler(scaler: Any) -> dict[str, Any] | None:
+    """The moving values of a dynamic loss scaler; None where the scale is fixed."""
+    if not _is_dynamic(scaler):
+        return None
+    return {name: getattr(scaler, name) for name in _SCALER_FIELDS if hasattr(scaler, name)}
+
+
+def restore_loss_scaler(scaler: Any, values: dict[str, Any] | None) -> None:
+    """Set a dynamic loss scaler; a fixed one keeps what the configuration says."""
+    if values is None or not _is_dynamic(scaler):
+        return
+    for name, value in values.items():
+        if hasattr(scaler, name):
+            setattr(scaler, name, value)
+
+
+def _is_dynamic(scaler: Any) -> bool:
+    return bool(getattr(scaler, "dynamic", False) or getattr(scaler, "dynamic_loss_scale", False))

@@ -1,0 +1,127 @@
+"""Loading a checkpoint: into an engine on any number of data-parallel ranks, or as whole tensors without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from neox_train.checkpoint.adapters.held import EngineState, Held
+from neox_train.checkpoint.collective import RanksFailedError, get_rank, run_together
+from neox_train.checkpoint.engine_state import open_engine, restore_counters, restore_loss_scaler
+from neox_train.checkpoint.fragments import MASTER
+from neox_train.checkpoint.manifest import Manifest, ParameterRecord, read_manifest
+from neox_train.checkpoint.opaque import restore_opaque
+from neox_train.checkpoint.optimizer_state import build_scalar, put_state, restore_groups
+from neox_train.checkpoint.random_state import is_random_state, restore_random_state
+from neox_train.checkpoint.rank_file import name_rank_file
+from neox_train.checkpoint.state import TrainerState
+from neox_train.checkpoint.table import build_table, check_same_parameters, count_elements
+from neox_train.checkpoint.tensor_reader import TensorReader, open_tensors
+from neox_train.checkpoint.writer import STATE_NAME
+from neox_train.config.architecture import Architecture
+from neox_train.errors import CheckpointError
+from neox_train.files import read_json
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+
+
+def restore_checkpoint(folder: Path, *, engine: Any, model: torch.nn.Module, config: NeoxConfig) -> TrainerState:
+    """Load a checkpoint into a fresh engine and return the trainer's state (collective).
+
+    Master weights, optimizer states, loss scale, counters and random streams are bitwise those of the save; at another
+    number of data-parallel ranks or another ZeRO stage the random streams of further ranks stay as they are seeded.
+    The 16-bit weights are rebuilt from the masters. Raises CheckpointError for a checkpoint of another model, and for
+    8-bit optimizer states at another number of ranks.
+    """
+    folder = Path(folder)
+    state = open_engine(engine, model)
+    wanted = build_table(Architecture.from_config(config))
+
+    def load() -> dict[str, Any]:
+        manifest = read_manifest(folder)
+        check_same_parameters(manifest.parameters, wanted, where=str(folder))
+        saved = read_json(folder / STATE_NAME)
+        with open_tensors(folder) as reader:
+            _restore_tensors(state, manifest, saved["optimizer"], reader)
+            _restore_random(reader, saved["random"])
+        return saved
+
+    try:
+        saved = run_together(load)
+    except RanksFailedError as failed:
+        raise failed.failures[0].to_error() from failed
+    state.unlink()
+    state.refresh()
+    restore_groups(state.optimizer, saved["optimizer"]["groups"])
+    restore_counters(engine, saved["engine"])
+    restore_loss_scaler(state.loss_scaler, saved["loss_scaler"])
+    return TrainerState.from_dict(saved["trainer"])
+
+
+def read_model_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """Whole fp32 weights by canonical name, without vocabulary padding; needs no engine and no process group."""
+    manifest = read_manifest(folder)
+    with open_tensors(folder) as reader:
+        return {name: _read_whole(reader, name, record) for name, record in manifest.parameters.items()}
+
+
+def _read_whole(reader: TensorReader, name: str, record: ParameterRecord, state: str = MASTER) -> torch.Tensor:
+    if reader.index.shards(name) != 1:
+        raise CheckpointError(f"{name} was saved in tensor-parallel shards; this program reads unsharded checkpoints")
+    flat = torch.empty(count_elements(record), dtype=torch.float32)
+    reader.fill(flat, state, name, 0, flat.numel())
+    return flat.view(record.shape)
+
+
+@torch.no_grad()
+def _restore_tensors(state: EngineState, manifest: Manifest, saved: dict[str, Any], reader: TensorReader) -> None:
+    restore_opaque(state, saved, reader)
+    for held in state.held:
+        _fill(held, held.tensor.data, MASTER, manifest, reader)
+        optimizer_state = state.optimizer.state[held.tensor]
+        for key in _stored_states(held, reader):
+            values = torch.empty_like(held.tensor.data)
+            _fill(held, values, key, manifest, reader)
+            put_state(optimizer_state, key, values)
+        for key, scalar in _stored_scalars(held, saved["scalars"]).items():
+            put_state(optimizer_state, key, build_scalar(scalar, held.tensor))
+        if not optimizer_state:
+            del state.optimizer.state[held.tensor]
+
+
+def _fill(held: Held, values: torch.Tensor, key: str, manifest: Manifest, reader: TensorReader) -> None:
+    """Fill a held tensor's weights or one state; alignment and vocabulary padding become zeros."""
+    flat = values.view(-1)
+    flat.zero_()
+    for segment in held.segments:
+        stored = count_elements(manifest.parameters[segment.name]) - segment.start
+        length = min(segment.length, stored)
+        if length > 0:
+            reader.fill(flat[segment.offset : segment.offset + length], key, segment.name, segment.start, length)
+
+
+def _stored_states(held: Held, reader: TensorReader) -> list[str]:
+    states = [reader.index.states(name) for name in held.names]
+    if any(found != states[0] for found in states):
+        raise CheckpointError(f"the parameters {', '.join(held.names)} were saved with different optimizer states")
+    return [key for key in states[0] if key != MASTER]
+
+
+def _stored_scalars(held: Held, scalars: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    values = [scalars.get(name, {}) for name in held.names]
+    if any(value != values[0] for value in values):
+        raise CheckpointError(
+            f"the parameters {', '.join(held.names)} were saved with different step counts and cannot be joined in one "
+            "group; resume with the ZeRO stage they were saved with"
+        )
+    return values[0]
+
+
+def _restore_random(reader: TensorReader, values: dict[str, Any]) -> None:
+    file = name_rank_file(get_rank())
+    if file in values:
+        tensors = {key: reader.read(file, key) for key in reader.keys(file) if is_random_state(key)}
+        restore_random_state(tensors, values[file])

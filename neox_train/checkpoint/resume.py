@@ -1,0 +1,77 @@
+"""Whether a run may go on from a checkpoint: same training configuration, dataset and tokenizer, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from neox_train.checkpoint.folders import name_step
+from neox_train.checkpoint.manifest import Manifest
+from neox_train.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+
+_ABSENT = "(not set)"
+
+
+def check_resume(
+    manifest: Manifest,
+    config: NeoxConfig,
+    digests: Mapping[str, str | None],
+    allow_changes: Collection[str] = (),
+) -> list[str]:
+    """Notices for a resume, one sentence each; none where nothing changed.
+
+    Changed ``train_iters``, logging, evaluation and save settings resume with a notice. A change of any other key, of
+    the dataset or of the tokenizer raises CheckpointError with both values and the remedies, except for keys in
+    ``allow_changes`` (``dataset`` and ``tokenizer`` name those two).
+    """
+    changes: dict[str, tuple[Any, Any]] = _compare(manifest.training_relevant, config.training_relevant())
+    for name in ("dataset", "tokenizer"):
+        if manifest.digests.get(name) != digests.get(name):
+            changes[name] = (manifest.digests.get(name), digests.get(name))
+    refused = {key: values for key, values in changes.items() if key not in allow_changes}
+    if refused:
+        raise CheckpointError(_refusal(manifest.step, refused))
+    notices = [
+        f"resuming {name_step(manifest.step)} with {key} {_show(new)} in place of {_show(old)}, as allowed"
+        for key, (old, new) in changes.items()
+    ]
+    current = {key: value for key, value in config.to_dict().items() if key not in manifest.training_relevant}
+    known = {key: value for key, value in current.items() if key in manifest.other_settings}
+    free = _compare(manifest.other_settings, known)
+    return notices + [
+        f"resuming {name_step(manifest.step)} with {key} {_show(new)}, the checkpoint was saved with {_show(old)}"
+        for key, (old, new) in free.items()
+        if key in known
+    ]
+
+
+def _compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    keys = sorted(old.keys() | new.keys())
+    pairs = {key: (_plain(old.get(key, _ABSENT)), _plain(new.get(key, _ABSENT))) for key in keys}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists and keys as text: what a value is after a trip through JSON."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value
+
+
+def _show(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _refusal(step: int, refused: Mapping[str, tuple[Any, Any]]) -> str:
+    listed = ", ".join(f"{key} {_show(old)} (now {_show(new)})" for key, (old, new) in refused.items())
+    allowed = " ".join(f"--allow-change {key}" for key in refused)
+    return (
+        f"{name_step(step)} was trained with {listed}: a resumed run may not change this; set the old value, "
+        f"start a run under a new name, or allow it with {allowed}"
+    )

@@ -1,0 +1,67 @@
+"""Room on the disk for checkpoints: counted before a run, and said in one sentence when it is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neox_train.checkpoint.table import build_table, count_elements
+from neox_train.config.architecture import Architecture
+from neox_train.errors import StorageError
+from neox_train.files import free_bytes
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+
+_FP32_BYTES = 4
+_MOMENTS = {"sgd": 1, "lion": 1}
+_ADAM_MOMENTS = 2
+_QUANTISED_MOMENT_BYTES = 1 + 4 / 256
+"""One byte an element and one fp32 scale a block of 256 elements."""
+_HEADER_BYTES_PER_PARAMETER = 1024
+_RANK_BYTES = 16 * 1024
+"""Random number streams and headers of one rank's file."""
+_MANIFEST_BYTES = 64 * 1024
+
+
+def checkpoint_size_bytes(config: NeoxConfig) -> int:
+    """Bytes of one checkpoint, to within a percent: fp32 weights and optimizer moments, without vocabulary padding."""
+    elements = [count_elements(record) for record in build_table(Architecture.from_config(config)).values()]
+    kind = config.optimizer_type.lower()
+    moments = _MOMENTS.get(kind, _ADAM_MOMENTS)
+    if kind == "sgd" and not (config.optimizer or {}).get("params", {}).get("momentum"):
+        moments = 0
+    moment_bytes = _QUANTISED_MOMENT_BYTES if config.use_bnb_optimizer else _FP32_BYTES
+    overhead = len(elements) * _HEADER_BYTES_PER_PARAMETER + config.world_size * _RANK_BYTES + _MANIFEST_BYTES
+    return int(sum(elements) * (_FP32_BYTES + moments * moment_bytes)) + overhead
+
+
+def require_space(
+    root: Path, checkpoint_bytes: int, *, saves: int, keep_last_n: int | None = None, protected: int = 0
+) -> list[str]:
+    """Check, before a run, the room for the checkpoints it has yet to write; returns warnings.
+
+    ``saves`` is how many it will write, ``keep_last_n`` how many stay (None: all), ``protected`` how many stay
+    besides. Raises StorageError where not even one fits; warns where the run's most do not fit at once.
+    """
+    free = free_bytes(root)
+    if saves <= 0:
+        return []
+    if free < checkpoint_bytes:
+        raise StorageError(describe_full_disk(Path(root), checkpoint_bytes, free))
+    held = saves if keep_last_n is None or keep_last_n <= 0 else min(saves, keep_last_n + 1 + protected)
+    needed = held * checkpoint_bytes
+    if free >= needed:
+        return []
+    return [
+        f"{root}: the run's {held} checkpoints need {needed} bytes ({checkpoint_bytes} each) and {free} bytes are "
+        "free; make room, set `results:` to another disk, or set `keep_last_n_checkpoints` lower"
+    ]
+
+
+def describe_full_disk(path: Path, needed: int, free: int) -> str:
+    """The one sentence for a disk without room for a checkpoint."""
+    return (
+        f"{path}: the disk is too full for a checkpoint ({needed} bytes needed, {free} bytes free); "
+        "make room or set `results:` to another disk, then repeat the same command"
+    )
