@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -31,16 +32,20 @@ _DTYPES = {
 }
 
 
-def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> FileRecord:
+def write_tensors(
+    path: Path, tensors: Mapping[str, torch.Tensor], *, metadata: Mapping[str, str] | None = None
+) -> FileRecord:
     """Write and fsync the tensors, and return the file's size and SHA-256.
 
-    Wide types come first, so that every tensor starts at a multiple of its element size.
+    Wide types come first, so that every tensor starts at a multiple of its element size. ``metadata`` is text that
+    other programs look for in the header.
     """
     order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
-    header = _build_header([(name, tensors[name]) for name in order])
+    header = _build_header([(name, tensors[name]) for name in order], metadata)
     digest, size = hashlib.sha256(), 0
     with open(path, "wb") as stream:
-        for payload in chain([header], (_tensor_bytes(tensors[name]) for name in order)):
+        payloads: Iterator[bytes | memoryview] = chain([header], (_tensor_bytes(tensors[name]) for name in order))
+        for payload in payloads:
             stream.write(payload)
             digest.update(payload)
             size += len(payload)
@@ -55,8 +60,9 @@ def count_bytes(tensors: Mapping[str, torch.Tensor]) -> int:
     return payload + len(_build_header(list(tensors.items())))
 
 
-def _build_header(tensors: list[tuple[str, torch.Tensor]]) -> bytes:
-    entries, offset = {}, 0
+def _build_header(tensors: list[tuple[str, torch.Tensor]], metadata: Mapping[str, str] | None = None) -> bytes:
+    entries: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    offset = 0
     for name, tensor in tensors:
         end = offset + tensor.numel() * tensor.element_size()
         entries[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
@@ -68,4 +74,4 @@ def _build_header(tensors: list[tuple[str, torch.Tensor]]) -> bytes:
 
 def _tensor_bytes(tensor: torch.Tensor) -> memoryview:
     flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-    return memoryview(flat.view(torch.uint8).numpy())  # type: ignore[arg-type]
+    return memoryview(flat.view(torch.uint8).numpy())

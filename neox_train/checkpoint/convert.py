@@ -1,0 +1,187 @@
+"""The convert stage: a trained run's checkpoint -> ``hf/``, ``parity.json``, and the marker ``converted.json`` last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from neox_train.checkpoint.hf_config import choose_family
+from neox_train.checkpoint.hf_export import Export, read_export, write_export
+from neox_train.checkpoint.hf_tokenizer import TokenizerSource
+from neox_train.checkpoint.manifest import verify_checkpoint
+from neox_train.checkpoint.parity import TOLERANCE, build_trained_model, compare, load_export
+from neox_train.checkpoint.reader import read_model_weights
+from neox_train.config.architecture import Architecture
+from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.load import load_config
+from neox_train.config.schema import NeoxConfig
+from neox_train.data.manifest import Manifest, load_manifest
+from neox_train.data.store import TokenStore
+from neox_train.errors import CheckpointError, ConfigError, DataError
+from neox_train.files import read_json, sha256_file, write_json
+
+_PARITY_WINDOWS = 4
+_PARITY_SPLITS = ("validation", "test", "train")
+
+Weights = Callable[[], Mapping[str, torch.Tensor]]
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvertOptions:
+    """What a caller may choose about an export."""
+
+    dtype: str = "float32"
+    max_shard_bytes: int = 5 * 10**9
+    tolerance: float = TOLERANCE
+    step_folder: Path | None = None
+    """A checkpoint other than the one the training ended with."""
+
+
+def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = print) -> dict[str, Any]:
+    """Export the run's checkpoint, compare it with the model it came from, and return what converted.json holds.
+
+    What is done already for the same checkpoint is not done again. Raises CheckpointError where the run is not
+    trained, where its checkpoint is damaged, and where the logits differ by more than the tolerance: then ``hf/`` and
+    parity.json stay to be looked at, and the marker is not written.
+    """
+    step_folder = options.step_folder or _trained_checkpoint(run)
+    config, dataset, manifest = _read_run(run)
+    architecture = Architecture.from_config(config.with_vocab_size(manifest.vocab_size))
+    choose_family(architecture)
+    export = Export(
+        checkpoint=step_folder.name,
+        manifest_sha256=_checkpoint_digest(step_folder),
+        architecture=architecture,
+        tokenizer=TokenizerSource(
+            file=dataset.tokenizer,
+            sha256=manifest.tokenizer_sha256,
+            end_of_document=manifest.eod_token,
+            end_of_document_id=manifest.eod_id,
+        ),
+        dtype=options.dtype,
+        max_shard_bytes=options.max_shard_bytes,
+    )
+
+    @cache
+    def weights() -> Mapping[str, torch.Tensor]:
+        return _read_verified(step_folder)
+
+    files = read_export(run.hf, export)
+    if files is not None:
+        report(f"{run.hf}: already converted from {step_folder.name}")
+    else:
+        files = write_export(run.hf, export, weights, report=report)
+        report(f"{run.hf}: {len(files)} files from {step_folder.name}, weights in {export.dtype}")
+    parity = _check_parity(run, export, dataset, manifest, weights, config, options.tolerance, report)
+    record = export.identity() | {
+        "run": run.name,
+        "parity": {key: parity[key] for key in ("max_abs_difference", "tolerance")},
+        "files": files,
+    }
+    write_json(run.converted, record)
+    return record
+
+
+def _trained_checkpoint(run: RunFolder) -> Path:
+    """The checkpoint that trained.json, or the trainer's finished.json, names."""
+    for record in (run.trained, run.finished):
+        content = read_json(record)
+        if content is None:
+            continue
+        folder = run.path / content["checkpoint"]
+        if _checkpoint_digest(folder) != content["manifest_sha256"]:
+            raise CheckpointError(
+                f"{folder} is not the checkpoint that {record.name} names (another manifest); train the run again"
+            )
+        return folder
+    raise CheckpointError(f"{run.path} is not trained (no trained.json); run `neox-train submit {run.name}` first")
+
+
+def _checkpoint_digest(folder: Path) -> str:
+    try:
+        return sha256_file(folder / "manifest.json")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CheckpointError(f"{folder} is no checkpoint (no manifest.json); name a complete step folder") from error
+
+
+def _read_run(run: RunFolder) -> tuple[NeoxConfig, DatasetFolder, Manifest]:
+    if not run.config_file.is_file():
+        raise ConfigError(f"{run.config_file} is missing; run `neox-train estimate {run.name}` first")
+    config = load_config([run.config_file])
+    if config.data_path is None:
+        raise ConfigError(f"{run.config_file}: data_path is empty; name the dataset folder the run was trained on")
+    dataset = DatasetFolder(Path(config.data_path))
+    manifest = load_manifest(dataset.path)
+    if config.vocab_size not in (None, manifest.vocab_size):
+        raise DataError(
+            f"{dataset.path} has {manifest.vocab_size} tokens, the run was trained with {config.vocab_size}; "
+            "tokenize the run's dataset again"
+        )
+    if sha256_file(dataset.tokenizer) != manifest.tokenizer_sha256:
+        raise DataError(f"{dataset.tokenizer} is not the tokenizer of its manifest; tokenize the dataset again")
+    return config, dataset, manifest
+
+
+def _read_verified(step_folder: Path) -> Mapping[str, torch.Tensor]:
+    problems = verify_checkpoint(step_folder)
+    if problems:
+        raise CheckpointError(f"{step_folder} is damaged ({problems[0]}); choose another step or train again")
+    return read_model_weights(step_folder)
+
+
+def _check_parity(
+    run: RunFolder,
+    export: Export,
+    dataset: DatasetFolder,
+    manifest: Manifest,
+    weights: Weights,
+    config: NeoxConfig,
+    tolerance: float,
+    report: Report,
+) -> dict[str, Any]:
+    """Contents of parity.json, measured unless the file already tells of this export and text."""
+    split, windows = choose_windows(dataset, config.seq_length)
+    about = export.identity() | {"dataset_digest": manifest.digest, "split": split, "seq_length": windows.shape[1] - 1}
+    parity = read_json(run.parity)
+    if not isinstance(parity, dict) or parity | about | {"tolerance": tolerance} != parity:
+        trained = build_trained_model(weights(), export.architecture, dtype=export.dtype)
+        measured = compare(trained, load_export(run.hf), windows, tolerance=tolerance)
+        parity = about | measured.to_json()
+        write_json(run.parity, parity)
+    difference = parity["max_abs_difference"]
+    if not parity["within_tolerance"]:
+        shown = "a logit that is not finite" if difference is None else f"logits {difference:.3g} apart"
+        raise CheckpointError(
+            f"{run.hf} does not compute what the trained model computes: {shown} on {split} text, {tolerance:g} is "
+            f"allowed; see {run.parity}, and use neither until the cause is known"
+        )
+    report(f"parity on {parity['tokens']} tokens of {split} text: logits differ by at most {difference:.2g}")
+    return parity
+
+
+def choose_windows(dataset: DatasetFolder, seq_length: int) -> tuple[str, torch.Tensor]:
+    """A split's name and int64 [up to 4, length + 1] windows of its text, spread evenly over it.
+
+    The validation split where it has text, else test, else train; length is seq_length, or less where the split is.
+    """
+    for split in _PARITY_SPLITS:
+        if split not in load_manifest(dataset.path).splits:
+            continue
+        store = TokenStore.open(dataset.path, split)
+        length = min(seq_length, store.num_tokens - 1)
+        if length < 1:
+            continue
+        last = store.num_tokens - length - 1
+        count = min(_PARITY_WINDOWS, store.num_tokens // (length + 1))
+        starts = [last * index // max(1, count - 1) for index in range(count)]
+        rows = [torch.from_numpy(store.read(start, start + length + 1).astype("int64")) for start in starts]
+        return split, torch.stack(rows)
+    raise DataError(
+        f"{dataset.path} holds no text to compare the export on; tokenize a corpus with at least two tokens"
+    )
