@@ -4,35 +4,65 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from neox_train.config.sections.logging import LoggingKeys
+from neox_train.config.keys import read_status
+from neox_train.config.sections.data import DataKeys
+from neox_train.config.sections.logging import LoggingKeys, MonitorKeys, ProfilingKeys
 from neox_train.config.sections.parallel import LaunchKeys, ParallelKeys
-from neox_train.config.sections.training import CheckpointKeys, DataKeys, EvaluationKeys
+from neox_train.config.sections.training import CheckpointKeys, EvaluationKeys
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
 
-_SECTIONS_LEFT_OUT = (LoggingKeys, LaunchKeys, ParallelKeys, CheckpointKeys, DataKeys, EvaluationKeys)
-_KEPT = frozenset({"seed", "deterministic", "deepspeed_extra_args", "finetune"})
-_LEFT_OUT = frozenset(
+_SECTIONS_LEFT_OUT = (
+    LoggingKeys,
+    MonitorKeys,
+    ProfilingKeys,
+    LaunchKeys,
+    ParallelKeys,
+    CheckpointKeys,
+    DataKeys,
+    EvaluationKeys,
+)
+_KEPT = frozenset({"seed", "eod_mask_loss", "pack_impl"})
+_LENGTH_AND_LAYOUT = frozenset(
     {
         "train_iters",
+        "train_epochs",
+        "exit_interval",
         "data_parallel_size",
         "train_micro_batch_size_per_gpu",
         "gradient_accumulation_steps",
-        "batch_size",
         "padded_vocab_size",
-        "num_workers",
-        "exit_interval",
-        "fused_kernels_build_path",
+    }
+)
+_SAID_BY_DERIVED_VALUES = frozenset(
+    {
+        "attention_config",
+        "intermediate_size",
+        "expansion_factor",
+        "mlp_multiple_of",
+        "layernorm_epsilon",
+        "rms_norm_epsilon",
+        "scalenorm_epsilon",
+        "lr_decay_fraction",
+        "zero_stage",
+        "make_vocab_size_divisible_by",
     }
 )
 
 
 def select_training_relevant(config: NeoxConfig) -> dict[str, Any]:
-    """Keys whose change makes another training: all but length, logging, evaluation, saving, paths and launching.
+    """Keys whose change makes another training: all but length, logging, validation, saving, paths and launching.
 
-    The layout over processes is left out too: the global batch and the order of the data do not depend on it. Data and
-    tokenizer have digests of their own.
+    The layout over processes is left out too: the global batch and the order of the data do not depend on it. Keys
+    without effect are left out, and keys whose meaning a derived value already says. Data and tokenizer have digests
+    of their own.
     """
-    dropped = _LEFT_OUT.union(*(section.model_fields for section in _SECTIONS_LEFT_OUT)) - _KEPT
-    return {key: value for key, value in sorted(config.to_dict().items()) if key not in dropped}
+    sections = frozenset[str]().union(*(section.model_fields for section in _SECTIONS_LEFT_OUT)) - _KEPT
+    dropped = sections | _LENGTH_AND_LAYOUT | _SAID_BY_DERIVED_VALUES
+    fields = type(config).model_fields
+    return {
+        key: value
+        for key, value in sorted(config.to_dict().items())
+        if key not in dropped and read_status(fields[key]) != "harmless"
+    }

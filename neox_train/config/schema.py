@@ -8,13 +8,17 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from neox_train.config.reader import Place
 from neox_train.config.sections.attention import AttentionKeys, OtherLayerKeys, TransformerEngineKeys
+from neox_train.config.sections.data import DataKeys, PreferenceDataKeys
+from neox_train.config.sections.deepspeed import DeepSpeedKeys
 from neox_train.config.sections.derived import DerivedKeys
-from neox_train.config.sections.logging import LoggingKeys
+from neox_train.config.sections.logging import LoggingKeys, MonitorKeys, ProfilingKeys
 from neox_train.config.sections.model import InitialisationKeys, ModelKeys, NormKeys, PositionKeys
 from neox_train.config.sections.optimizer import OptimizerKeys, ScheduleKeys
 from neox_train.config.sections.parallel import LaunchKeys, ParallelKeys
-from neox_train.config.sections.precision import ActivationCheckpointingKeys, PrecisionKeys, ZeroKeys
-from neox_train.config.sections.training import BatchKeys, CheckpointKeys, DataKeys, EvaluationKeys
+from neox_train.config.sections.precision import ActivationCheckpointingKeys, PrecisionKeys
+from neox_train.config.sections.preference import GenerationKeys, LegacyKeys, PreferenceKeys
+from neox_train.config.sections.training import BatchKeys, CheckpointKeys, EvaluationKeys
+from neox_train.config.sections.zero import ZeroKeys
 
 
 SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
@@ -37,11 +41,25 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Data", DataKeys),
     ("Validation", EvaluationKeys),
     ("Logs", LoggingKeys),
+    ("Monitors", MonitorKeys),
+    ("Profilers", ProfilingKeys),
+    ("DeepSpeed", DeepSpeedKeys),
+    ("Training by preference", PreferenceKeys),
+    ("Data of training by preference", PreferenceDataKeys),
+    ("Generation", GenerationKeys),
+    ("Kept for old files", LegacyKeys),
 )
 """Groups of keys in the order they are shown."""
 
 
 class NeoxKeys(
+    LegacyKeys,
+    GenerationKeys,
+    PreferenceDataKeys,
+    PreferenceKeys,
+    DeepSpeedKeys,
+    ProfilingKeys,
+    MonitorKeys,
     LoggingKeys,
     EvaluationKeys,
     DataKeys,

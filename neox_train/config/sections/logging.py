@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel
 
 from neox_train.config.keys import harmless, implemented, refused
@@ -13,8 +15,45 @@ class LoggingKeys(BaseModel):
     log_interval: int = implemented(100, "Steps between lines of metrics.jsonl.", ge=1)
     steps_per_print: int = implemented(10, "Steps between DeepSpeed's own lines.", ge=1)
     log_dir: str | None = implemented(None, "Folder of log files; the pipeline replaces it.")
-    tensorboard_dir: str | None = implemented(None, "Folder of TensorBoard files; the pipeline replaces it.")
     wall_clock_breakdown: bool = harmless(False, "Timers that synchronise; left out because they slow every step.")
-    peak_theoretical_tflops: float | None = implemented(None, "Peak of the GPU for MFU; default from the cluster file.")
+    peak_theoretical_tflops: float | None = implemented(
+        None, "Peak of one GPU in TFLOP/s, for MFU; default from the cluster file.", gt=0
+    )
+    log_grad_norm: bool = harmless(False, "Log the gradient norm; it is always logged.")
+    log_param_norm: bool = refused(False, "Log the norm of the parameters.")
+    log_grad_pct_zeros: bool = refused(False, "Log the share of zero gradients.")
+    log_optimizer_states: bool = refused(False, "Log optimizer states.")
+    log_gradient_noise_scale: bool = refused(False, "Log the gradient noise scale.")
+    gradient_noise_scale_n_batches: int = harmless(5, "Read only with log_gradient_noise_scale.")
+    gradient_noise_scale_cpu_offload: bool = harmless(False, "Read only with log_gradient_noise_scale.")
+    git_hash: str | None = harmless(None, "Commit of the code; provenance.json holds it.")
+
+
+class MonitorKeys(BaseModel):
+    """TensorBoard, Weights & Biases, Comet."""
+
+    tensorboard_dir: str | None = harmless(None, "Folder of TensorBoard files; metrics.jsonl holds the curves.")
     use_wandb: bool | None = refused(None, "Log to Weights & Biases.", inactive=(False,))
+    wandb_group: str | None = harmless(None, "Read only with use_wandb.")
+    wandb_run_name: str | None = harmless(None, "Read only with use_wandb.")
+    wandb_team: str | None = harmless(None, "Read only with use_wandb.")
+    wandb_project: str = harmless("neox", "Read only with use_wandb.")
+    wandb_host: str = harmless("https://api.wandb.ai", "Read only with use_wandb.")
+    wandb_init_all_ranks: bool = harmless(False, "Read only with use_wandb.")
     use_comet: bool | None = refused(None, "Log to Comet.", inactive=(False,))
+    comet_workspace: str | None = harmless(None, "Read only with use_comet.")
+    comet_project: str | None = harmless(None, "Read only with use_comet.")
+    comet_experiment_name: str | None = harmless(None, "Read only with use_comet.")
+    comet_tags: list[str] | None = harmless(None, "Read only with use_comet.")
+    comet_others: dict[str, Any] | None = harmless(None, "Read only with use_comet.")
+    comet_experiment: str | None = harmless(None, "Set by GPT-NeoX itself.")
+
+
+class ProfilingKeys(BaseModel):
+    """Profilers."""
+
+    profile: bool = refused(False, "Profile the steps from profile_step_start to profile_step_stop.")
+    profile_step_start: int = harmless(10, "Read only with profile.")
+    profile_step_stop: int = harmless(12, "Read only with profile.")
+    memory_profiling: bool = refused(False, "Record a snapshot of GPU memory.")
+    memory_profiling_path: str | None = harmless(None, "Read only with memory_profiling.")

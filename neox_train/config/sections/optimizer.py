@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from neox_train.config.keys import harmless, implemented, refused
 
 
 class OptimizerParams(TypedDict, total=False):
-    """Numbers of the optimizer; kinds other than Adam may carry more."""
+    """Numbers of the optimizer, under the names of the kinds GPT-NeoX builds."""
 
-    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
 
-    lr: float
+    lr: Annotated[float, Field(ge=0)]
     betas: list[float]
-    eps: float
+    eps: Annotated[float, Field(ge=0)]
+    weight_decay: float
     momentum: float
-    max_grad_norm: float
+    dampening: float
+    nesterov: bool
+    amsgrad: bool
+    bias_correction: bool
+    adam_w_mode: bool
+    torch_adam: bool
+    freeze_step: int
+    cuda_aware: bool
+    comm_backend_name: str
+    beta: float
+    amp_stable: bool
 
 
 class OptimizerBlock(TypedDict, total=False):
@@ -49,7 +60,9 @@ class OptimizerKeys(BaseModel):
     gradient_predivide_factor: float = implemented(1.0, "Divide gradients by this before they are summed.", gt=0)
     sparse_gradients: bool = refused(False, "Sparse gradients of embeddings.")
     fp32_allreduce: bool = implemented(False, "Sum gradients over ranks in fp32.")
-    communication_data_type: str | None = implemented(None, "Number format of gradient communication: fp32, fp16, bfp16.")
+    communication_data_type: Literal["fp32", "fp16", "bfp16"] | None = implemented(
+        None, "Number format of gradient communication; bfp16 is DeepSpeed's name of bfloat16."
+    )
 
 
 class ScheduleKeys(BaseModel):

@@ -1,10 +1,10 @@
-"""Keys of parallelism and of the world the run is launched into."""
+"""Keys of the processes: parallel layout, seed, launcher."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from neox_train.config.keys import harmless, implemented, refused
 
@@ -22,6 +22,10 @@ class ParallelKeys(BaseModel):
     world_size: int | None = implemented(None, "Number of training processes; comes from the launcher.", ge=1)
     global_num_gpus: int | None = implemented(None, "Number of processes to assume where no launcher says it.", ge=1)
     distributed_backend: str = implemented("nccl", "Communication library: nccl for GPUs, gloo for CPUs.")
+    seed: int = implemented(1234, "Seed of initial values, data order and dropout.", gt=0)
+    deterministic: bool = implemented(
+        False, "New here: only deterministic GPU kernels, so that two runs agree bit for bit (slower)."
+    )
     local_rank: int | None = harmless(None, "Set by the launcher.")
     rank: int | None = harmless(None, "Set by the launcher.")
     lazy_mpu_init: bool = harmless(False, "Late set-up of process groups.")
@@ -54,12 +58,3 @@ class LaunchKeys(BaseModel):
     do_train: bool | None = harmless(None, "Computed from the data.")
     do_valid: bool | None = harmless(None, "Computed from the data.")
     do_test: bool | None = harmless(None, "Computed from the data.")
-    seed: int = implemented(1234, "Seed of initial values, data order and dropout.", gt=0)
-    deterministic: bool = implemented(
-        False, "New here: only deterministic GPU kernels, so that two runs agree bit for bit (slower)."
-    )
-    deepspeed_extra_args: dict[str, object] | None = Field(
-        None,
-        description="Keys merged last into the DeepSpeed configuration.",
-        json_schema_extra={"status": "implemented"},
-    )

@@ -1,21 +1,14 @@
-"""Keys of number formats, ZeRO and activation checkpointing."""
+"""Keys of number formats and activation checkpointing."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
 from neox_train.config.keys import harmless, implemented, refused
-
-
-def _accept_whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Whole = Annotated[int, BeforeValidator(_accept_whole)]
-"""A whole number that may be written ``5e8``."""
+from neox_train.config.sections.zero import Whole
 
 
 class Fp16Block(TypedDict, total=False):
@@ -51,24 +44,6 @@ class DataTypesBlock(TypedDict, total=False):
     grad_accum_dtype: Literal["fp32", "fp16", "bf16"] | None
 
 
-class ZeroBlock(TypedDict, total=False):
-    """ZeRO: what data-parallel ranks share out."""
-
-    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
-
-    stage: Annotated[int, Field(ge=0, le=3)]
-    allgather_partitions: bool
-    allgather_bucket_size: Whole
-    overlap_comm: bool
-    reduce_scatter: bool
-    reduce_bucket_size: Whole
-    contiguous_gradients: bool
-    round_robin_gradients: bool
-    offload_optimizer: dict[str, Any] | None
-    offload_param: dict[str, Any] | None
-    cpu_offload: bool
-
-
 class PrecisionKeys(BaseModel):
     """Number formats and loss scaling."""
 
@@ -84,16 +59,6 @@ class PrecisionKeys(BaseModel):
     loss_scale_window: float = harmless(1000.0, "Set loss_scale_window in the fp16 block.")
     min_scale: float = harmless(1.0, "Set min_loss_scale in the fp16 block.")
     hysteresis: int = harmless(2, "Set hysteresis in the fp16 block.")
-
-
-class ZeroKeys(BaseModel):
-    """ZeRO and its derived spellings."""
-
-    zero_optimization: ZeroBlock | None = implemented(None, "ZeRO: stage 0 to 3, bucket sizes, overlap.")
-    zero_reduce_scatter: bool | None = harmless(None, "Computed from zero_optimization.")
-    zero_contiguous_gradients: bool | None = harmless(None, "Computed from zero_optimization.")
-    zero_reduce_bucket_size: int | None = harmless(None, "Computed from zero_optimization.")
-    zero_allgather_bucket_size: int | None = harmless(None, "Computed from zero_optimization.")
 
 
 class ActivationCheckpointingKeys(BaseModel):

@@ -1,4 +1,4 @@
-"""Keys of batches, length, saving, evaluation and data."""
+"""Keys of batches, length, saving and validation."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ class BatchKeys(BaseModel):
     train_epochs: int | None = refused(None, "Length in passes over the data.", remedy="set train_iters")
     exit_interval: int | None = refused(None, "Stop after this many steps.", remedy="set train_iters")
     num_workers: int = harmless(2, "Data-loading processes; windows are mapped, no process is needed.", ge=0)
-    dataset_impl: Literal["gpt2", "pairwise", "online"] = refused("gpt2", "Kind of data set.")
-    train_impl: Literal["normal", "dpo", "rm", "kto", "reinforce"] = refused("normal", "Kind of training.")
-    eod_mask_loss: bool = refused(False, "Leave end-of-document tokens out of the loss.")
-    curriculum_learning: dict[str, object] | None = refused(None, "Sequence-length curriculum.")
-    curriculum_seqlen: int = harmless(0, "State of curriculum learning.")
 
 
 class CheckpointKeys(BaseModel):
@@ -57,14 +52,3 @@ class EvaluationKeys(BaseModel):
     char_level_ppl: bool = refused(False, "Perplexity a character; bits per byte are always reported.")
     eval_tasks: list[str] | None = refused(None, "Evaluation-harness tasks.")
     eval_results_prefix: str = harmless("", "Prefix of result files.")
-
-
-class DataKeys(BaseModel):
-    """Token stores and the tokenizer."""
-
-    data_path: str | None = implemented(None, "Dataset folder (manifest.json); the pipeline replaces it.")
-    split: str = harmless("969, 30, 1", "Shares of train, validation, test; the dataset's own splits are used.")
-    data_impl: Literal["infer", "mmap", "cached", "lazy"] = harmless("infer", "Format of .bin/.idx files.")
-    vocab_file: str | None = implemented(None, "Tokenizer file; the pipeline replaces it.")
-    merge_file: str | None = implemented(None, "Merges of a GPT-2 tokenizer; the pipeline replaces it.")
-    tokenizer_type: str = implemented("GPT2BPETokenizer", "Kind of tokenizer; the pipeline sets HFTokenizer.")

@@ -1,0 +1,59 @@
+"""Keys of token data: where it lies and how it is drawn."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from neox_train.config.keys import harmless, implemented, refused
+
+
+class DataKeys(BaseModel):
+    """Token stores, blends and the tokenizer."""
+
+    data_path: str | None = implemented(None, "Dataset folder (manifest.json); the pipeline replaces it.")
+    train_data_paths: list[str] | None = refused(None, "Datasets to blend for training.", remedy="set data_path")
+    valid_data_paths: list[str] | None = refused(None, "Datasets to blend for validation.", remedy="set data_path")
+    test_data_paths: list[str] | None = refused(None, "Datasets to blend for testing.", remedy="set data_path")
+    train_data_weights: list[float] | None = refused(None, "Weights of train_data_paths.")
+    valid_data_weights: list[float] | None = refused(None, "Weights of valid_data_paths.")
+    test_data_weights: list[float] | None = refused(None, "Weights of test_data_paths.")
+    weight_by_num_documents: bool = refused(False, "Weights of a blend from document counts.")
+    weighted_sampler_alpha: float = harmless(1.0, "Read only with weight_by_num_documents.")
+    split: str = harmless("969, 30, 1", "Shares of train, validation, test; the dataset's own splits are used.")
+    data_impl: Literal["infer", "mmap", "cached", "lazy"] = harmless("infer", "Format of .bin/.idx files.")
+    mmap_warmup: bool = harmless(False, "Read mapped files once before training.")
+    use_shared_fs: bool = harmless(True, "Where index files are built; no index file is needed.")
+    vocab_file: str | None = implemented(None, "Tokenizer file; the pipeline replaces it.")
+    merge_file: str | None = harmless(None, "Merges of a GPT-2 tokenizer; the dataset has its own tokenizer.json.")
+    tokenizer_type: str = harmless("GPT2BPETokenizer", "Kind of tokenizer; the dataset has its own tokenizer.json.")
+    pack_impl: Literal["packed", "pack_until_overflow", "unpacked"] = refused(
+        "packed", "How documents are laid into sequences."
+    )
+    allow_chopped: bool = refused(True, "Cut documents at sequence ends; false is for unpacked data.")
+    short_seq_prob: float = harmless(0.1, "Without effect in GPT-NeoX too.")
+    eod_mask_loss: bool = refused(False, "Leave end-of-document tokens out of the loss.")
+
+
+class PreferenceDataKeys(BaseModel):
+    """Labels, rewards and pairs, for training by preference."""
+
+    train_label_data_paths: list[str] | None = refused(None, "Labels of training data.")
+    valid_label_data_paths: list[str] | None = refused(None, "Labels of validation data.")
+    test_label_data_paths: list[str] | None = refused(None, "Labels of test data.")
+    train_reward_data_paths: list[str] | None = refused(None, "Rewards of training data.")
+    valid_reward_data_paths: list[str] | None = refused(None, "Rewards of validation data.")
+    test_reward_data_paths: list[str] | None = refused(None, "Rewards of test data.")
+    pos_train_data_paths: list[str] | None = refused(None, "Preferred training data.")
+    pos_valid_data_paths: list[str] | None = refused(None, "Preferred validation data.")
+    pos_test_data_paths: list[str] | None = refused(None, "Preferred test data.")
+    neg_train_data_paths: list[str] | None = refused(None, "Rejected training data.")
+    neg_valid_data_paths: list[str] | None = refused(None, "Rejected validation data.")
+    neg_test_data_paths: list[str] | None = refused(None, "Rejected test data.")
+    pos_train_label_data_paths: list[str] | None = refused(None, "Labels of preferred training data.")
+    pos_valid_label_data_paths: list[str] | None = refused(None, "Labels of preferred validation data.")
+    pos_test_label_data_paths: list[str] | None = refused(None, "Labels of preferred test data.")
+    neg_train_label_data_paths: list[str] | None = refused(None, "Labels of rejected training data.")
+    neg_valid_label_data_paths: list[str] | None = refused(None, "Labels of rejected validation data.")
+    neg_test_label_data_paths: list[str] | None = refused(None, "Labels of rejected test data.")
