@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from neox_train.errors import ConfigError
+
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
+
+
+def last_step(config: NeoxConfig) -> int:
+    """``train_iters``; ConfigError where it is not set."""
+    if not config.train_iters:
+        raise ConfigError("`train_iters` is not set; give it the number of optimizer steps")
+    return config.train_iters
 
 
 def saves_at(config: NeoxConfig, step: int) -> bool:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 import torch
 
+from neox_train.checkpoint.collective import RanksFailedError, run_on_first
 from neox_train.errors import TrainingError
+
+T = TypeVar("T")
 
 COLLECTIVE_TIMEOUT = timedelta(minutes=10)
 """A dead peer is seen at once by gloo and ended by the launcher; this bounds a live peer that makes no progress."""
@@ -84,6 +88,14 @@ def reduce_max(value: float, context: RankContext) -> float:
     largest = torch.tensor([value], dtype=torch.float64, device=context.device)
     torch.distributed.all_reduce(largest, op=torch.distributed.ReduceOp.MAX)
     return largest.item()
+
+
+def run_on_main(action: Callable[[], T]) -> T:
+    """Run ``action`` on rank 0 and give every rank its result, or raise its error everywhere (collective)."""
+    try:
+        return run_on_first(action)
+    except RanksFailedError as failed:
+        raise failed.failures[0].to_error() from failed
 
 
 def _set_alone_if_not_launched() -> None:

@@ -28,28 +28,26 @@ def build_optimizer(config: NeoxConfig, groups: ParameterGroups, device: torch.d
     ``use_bnb_optimizer`` keeps Adam's states in 8 bits. Raises NotBuiltError for a type that is not built here and
     ConfigError for a parameter that the type does not have.
     """
-    kind = config.optimizer_type.lower()
-    given = dict(config.optimizer.params)
+    kind, block = config.optimizer_type, config.optimizer or {}
+    name, given = block.get("type", kind), dict(block.get("params", {}))
     if kind in ("adam", "adamw"):
-        params = _select(given, _ADAM_KEYS, config.optimizer_type)
+        arguments = _adam_arguments(_select(given, _ADAM_KEYS, name))
         if config.use_bnb_optimizer:
             from neox_train.training.eight_bit import build_adam_8bit
 
-            return build_adam_8bit(groups, **_adam_arguments(params))
-        return torch.optim.AdamW(groups, fused=device.type == "cuda", **_adam_arguments(params))
+            return build_adam_8bit(groups, **arguments)
+        return torch.optim.AdamW(groups, fused=device.type == "cuda", **arguments)
     if config.use_bnb_optimizer:
         raise NotBuiltError(
-            f"`use_bnb_optimizer` with optimizer type {config.optimizer_type!r} is not built; "
+            f"`use_bnb_optimizer` with optimizer type {name} is not built; "
             "set `optimizer.type: Adam` or leave `use_bnb_optimizer` out"
         )
     if kind == "sgd":
-        return torch.optim.SGD(groups, **_select(given, _SGD_KEYS, config.optimizer_type))
+        return torch.optim.SGD(groups, **_select(given, _SGD_KEYS, name))
     if kind == "lion":
-        params = _select(given, _LION_KEYS, config.optimizer_type)
+        params = _select(given, _LION_KEYS, name)
         return Lion(groups, lr=params["lr"], betas=tuple(params.get("betas", (0.9, 0.99))))
-    raise NotBuiltError(
-        f"optimizer type {config.optimizer_type!r} is not built; set `optimizer.type` to Adam, SGD or Lion"
-    )
+    raise NotBuiltError(f"optimizer type {name} is not built; set `optimizer.type` to Adam, SGD or Lion")
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
@@ -65,10 +63,6 @@ def _adam_arguments(params: dict[str, Any]) -> dict[str, Any]:
 def _select(given: dict[str, Any], known: set[str], kind: str) -> dict[str, Any]:
     given = {key: value for key, value in given.items() if key not in _WITHOUT_EFFECT}
     for key in given:
-        if key == "weight_decay":
-            raise ConfigError(
-                "`weight_decay` stands inside `optimizer.params`; it is a key of its own: move it to the top level"
-            )
         if key not in known:
             raise ConfigError(
                 f"`optimizer.params.{key}` is not a parameter of optimizer type {kind}; "

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from neox_train.training.cadence import last_step
+
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
 
@@ -32,7 +34,7 @@ class LearningRateSchedule:
             lr=config.lr,
             min_lr=config.min_lr,
             decay_style=config.lr_decay_style,
-            decay_iters=config.lr_decay_iters,
+            decay_iters=config.lr_decay_iters or last_step(config),
             warmup=config.warmup,
         )
 

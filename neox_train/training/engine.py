@@ -1,0 +1,95 @@
+"""The model under a DeepSpeed engine, with the optimizer that the configuration names."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from neox_train.config.architecture import Architecture
+from neox_train.config.deepspeed import deepspeed_json
+from neox_train.errors import ConfigError
+from neox_train.model.gpt_neox import GPTNeoX
+from neox_train.model.initialisation import initialise
+from neox_train.training.distributed import RankContext
+from neox_train.training.optimizer import build_optimizer
+from neox_train.training.parameter_groups import group_parameters
+
+if TYPE_CHECKING:
+    from deepspeed import DeepSpeedEngine
+
+    from neox_train.config.schema import NeoxConfig
+
+
+def build_engine(
+    config: NeoxConfig, architecture: Architecture, context: RankContext
+) -> tuple[DeepSpeedEngine, GPTNeoX]:
+    """Build the model with its starting weights, its optimizer, and the engine around both.
+
+    The weights depend on ``config.seed`` alone, so they are the same on every rank; the random streams of dropout
+    differ by rank.
+    """
+    import deepspeed
+
+    _refuse_fp16_on_cpu(config, context)
+    seed_random_streams(config.seed + context.rank)
+    if config.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    recomputed_layers = config.checkpoint_num_layers if config.checkpoint_activations else 0
+    model = GPTNeoX(architecture, checkpoint_layers=recomputed_layers)
+    initialise(model, architecture, config.seed)
+    model.to(context.device)
+    groups = group_parameters(model, architecture, config.weight_decay)
+    optimizer = build_optimizer(config, groups, context.device)
+    # DeepSpeed prints memory figures while it sets up, whatever its log level.
+    with contextlib.redirect_stdout(io.StringIO()):
+        engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=deepspeed_json(config))
+    _check_for_overflow_everywhere(engine)
+    return engine, model
+
+
+def seed_random_streams(seed: int) -> None:
+    """Seed every random stream that training could draw from."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def describe_precision(engine: DeepSpeedEngine) -> str:
+    """One line that states the types the engine really uses, for the head of the log."""
+    model_dtype, accumulation_dtype = engine.get_data_types()
+    parts = {
+        "GEMMs": _name_gemms(model_dtype, engine.device),
+        "master weights": "float32",
+        "gradient accumulation": _name(accumulation_dtype),
+        "communication": _name(engine.communication_data_type),
+    }
+    return "precision: " + ", ".join(f"{what} {dtype}" for what, dtype in parts.items())
+
+
+def _refuse_fp16_on_cpu(config: NeoxConfig, context: RankContext) -> None:
+    if config.precision == "fp16" and context.device.type == "cpu":
+        raise ConfigError("fp16 does not train on this CPU; set `precision: bfloat16` (and remove the `fp16` block)")
+
+
+def _check_for_overflow_everywhere(engine: DeepSpeedEngine) -> None:
+    """Make ZeRO 1 and 2 skip steps whose gradients are not finite in fp32 too, not only in 16 bits."""
+    optimizer: Any = engine.optimizer
+    if hasattr(optimizer, "check_grad_overflow"):
+        optimizer.check_grad_overflow = True
+
+
+def _name_gemms(dtype: torch.dtype, device: Any) -> str:
+    if dtype == torch.float32 and torch.device(device).type == "cuda" and torch.backends.cuda.matmul.allow_tf32:
+        return "tf32"
+    return _name(dtype)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

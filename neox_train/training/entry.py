@@ -1,0 +1,131 @@
+"""What every rank runs: from a run's config.yml to its last checkpoint and finished.json."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from neox_train.checkpoint.reader import restore_checkpoint
+from neox_train.checkpoint.state import TrainerState
+from neox_train.config.architecture import Architecture
+from neox_train.config.layout import RunFolder
+from neox_train.config.load import load_config
+from neox_train.config.support import require_trainable
+from neox_train.errors import ConfigError
+from neox_train.monitoring.metrics import MetricsWriter, trim_metrics
+from neox_train.training.cadence import last_step
+from neox_train.training.dataset import TrainingData
+from neox_train.training.distributed import RankContext, run_on_main, start_process_group, stop_process_group
+from neox_train.training.engine import build_engine, describe_precision
+from neox_train.training.failures import explain_failures
+from neox_train.training.finished import write_finished
+from neox_train.training.loop import FINISHED, TrainingLoop
+from neox_train.training.meter import IntervalMeter
+from neox_train.training.progress import say
+from neox_train.training.resume import Start, checkpoint_root, choose_start
+from neox_train.training.saving import CheckpointKeeper
+from neox_train.training.watchdog import watch_launcher
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+
+
+def train_rank(run_folder: str) -> str:
+    """Train or resume the run in ``run_folder`` as one rank: ``finished``, or ``stopped`` after a save.
+
+    RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say which rank; without them it trains alone. The
+    caller holds the run's lock. A run that is already trained only gets its finished.json again. Raises UserErrors,
+    the same on every rank where the ranks agreed on it.
+    """
+    watch_launcher()
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(int(threads))
+    run = RunFolder(Path(run_folder))
+    config = read_config(run)
+    context = start_process_group(config.distributed_backend)
+    with explain_failures(context):
+        outcome = _train(run, config, context)
+        stop_process_group()
+    return outcome
+
+
+def read_config(run: RunFolder) -> NeoxConfig:
+    """The run's configuration for this number of processes; ConfigError when it cannot be trained."""
+    config = load_config([run.config_file], world_size=int(os.environ.get("WORLD_SIZE", "1")))
+    require_trainable(config)
+    last_step(config)
+    return config
+
+
+def _train(run: RunFolder, config: NeoxConfig, context: RankContext) -> str:
+    data = TrainingData.open(config)
+    config = _fill_vocabulary(config, data.manifest.vocab_size)
+    digests = {"config": config.training_digest(), **data.digests}
+    start = choose_start(config, run, digests)
+    checkpoint = start.folder
+    if start.step < last_step(config):
+        loop = _prepare(run, config, context, data, digests, start)
+        if (outcome := loop.run()) != FINISHED:
+            return outcome
+        checkpoint = loop.saved
+    assert checkpoint is not None
+    finished = checkpoint
+    run_on_main(lambda: write_finished(run, config, finished, digests))
+    _say(context, f"finished: step {config.train_iters}, {finished}")
+    return FINISHED
+
+
+def _prepare(
+    run: RunFolder,
+    config: NeoxConfig,
+    context: RankContext,
+    data: TrainingData,
+    digests: dict[str, str],
+    start: Start,
+) -> TrainingLoop:
+    """Everything before the first step: engine, restored state, metrics cut to it, and the head of the log."""
+    architecture = Architecture.from_config(config)
+    if config.eval_iters:
+        # A split that is too short is told now, not at the first validation.
+        data.validation_batches(config, context)
+    engine, model = build_engine(config, architecture, context)
+    keeper = CheckpointKeeper(
+        root=checkpoint_root(config, run), config=config, engine=engine, model=model, digests=digests
+    )
+    warnings = keeper.check_space(start.step + 1)
+    state = TrainerState()
+    if start.folder is not None:
+        state = restore_checkpoint(start.folder, engine=engine, model=model, config=config)
+    run_on_main(lambda: trim_metrics(run.metrics, state.step))
+    _say(context, describe_precision(engine))
+    for sentence in (*config.notices, *start.notices, *warnings):
+        _say(context, sentence)
+    _say(context, f"step {state.step} of {config.train_iters}" + (f", from {start.folder}" if start.folder else ""))
+    return TrainingLoop(
+        config=config,
+        context=context,
+        engine=engine,
+        data=data,
+        keeper=keeper,
+        metrics=MetricsWriter(run.metrics),
+        meter=IntervalMeter.from_config(config, architecture),
+        state=state,
+        saved=start.folder,
+    )
+
+
+def _fill_vocabulary(config: NeoxConfig, dataset_size: int) -> NeoxConfig:
+    if config.vocab_size not in (None, dataset_size):
+        raise ConfigError(
+            f"`vocab_size` is {config.vocab_size}, the dataset {config.data_path} has {dataset_size} token ids; "
+            "remove the key, or repeat the estimate stage, which writes it"
+        )
+    return config.with_vocab_size(dataset_size)
+
+
+def _say(context: RankContext, sentence: str) -> None:
+    if context.is_main:
+        say(sentence)

@@ -1,0 +1,140 @@
+"""The training loop: steps, validation, metrics, checkpoints, and the stop at a step boundary."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neox_train.checkpoint.state import TrainerState
+from neox_train.monitoring.metrics import MetricsWriter
+from neox_train.training.cadence import last_step, logs_at, saves_at, validates_at
+from neox_train.training.dataset import TrainingData
+from neox_train.training.distributed import RankContext, reduce_max
+from neox_train.training.finished import PEAK_MEMORY_GIB, SECONDS, TRAIN_LOSS
+from neox_train.training.meter import IntervalMeter, finite_or_none, measure_peak_memory_gib
+from neox_train.training.nonfinite import SkipCounter
+from neox_train.training.progress import format_step, say
+from neox_train.training.saving import CheckpointKeeper
+from neox_train.training.schedule import LearningRateSchedule
+from neox_train.training.step import StepResult, measure_validation_loss, run_step
+from neox_train.training.stop import stop_reason
+
+if TYPE_CHECKING:
+    from deepspeed import DeepSpeedEngine
+
+    from neox_train.config.schema import NeoxConfig
+
+FINISHED = "finished"
+STOPPED = "stopped"
+
+
+@dataclass(kw_only=True)
+class TrainingLoop:
+    """One training from ``state.step`` to ``train_iters``; the same calls in the same order on every rank."""
+
+    config: NeoxConfig
+    context: RankContext
+    engine: DeepSpeedEngine
+    data: TrainingData
+    keeper: CheckpointKeeper
+    metrics: MetricsWriter
+    meter: IntervalMeter
+    state: TrainerState
+    saved: Path | None = None
+    """Folder of the newest checkpoint."""
+
+    def __post_init__(self) -> None:
+        self._last_step = last_step(self.config)
+        self._schedule = LearningRateSchedule.from_config(self.config)
+        self._skips = SkipCounter(total=self.state.skipped_steps)
+        self._seconds_before = float(self.state.extra.get(SECONDS, 0.0))
+        self._started = time.monotonic()
+
+    def run(self) -> str:
+        """Train; ``finished`` at the last step, ``stopped`` after a save when a rank was asked to stop."""
+        batches = self.data.train_batches(self.config, self.context, self.state.consumed_samples)
+        if self.state.step == 0 and saves_at(self.config, 0):
+            self._save()
+        while self.state.step < self._last_step:
+            result = self._step(batches)
+            step = self.state.step
+            if validates_at(self.config, step):
+                self._validate()
+            if result.stop or saves_at(self.config, step) or step == self._last_step:
+                self._save()
+            if result.stop and step < self._last_step:
+                self._say(f"stopped after step {step}: {stop_reason() or 'another rank was asked to stop'}")
+                return STOPPED
+        return FINISHED
+
+    def _step(self, batches: Iterator[np.ndarray]) -> StepResult:
+        lr = self._schedule.lr_at(self.state.step - self._skips.total)
+        began = time.monotonic()
+        result = run_step(self.engine, batches, lr=lr, context=self.context)
+        self.meter.add(result, time.monotonic() - began)
+        self.state.step += 1
+        self.state.consumed_samples += self.config.train_batch_size
+        self._skips.count(
+            step=self.state.step,
+            applied=result.update.applied,
+            loss=result.loss,
+            loss_scale=result.update.loss_scale,
+            checkpoint=self._describe_saved(),
+        )
+        self.state.skipped_steps = self._skips.total
+        self.state.extra[TRAIN_LOSS] = finite_or_none(result.loss)
+        if logs_at(self.config, self.state.step) or result.stop:
+            self._log(result, lr)
+        return result
+
+    def _log(self, result: StepResult, lr: float) -> None:
+        peak = reduce_max(measure_peak_memory_gib(self.context), self.context)
+        self.state.extra[PEAK_MEMORY_GIB] = max(peak, self.state.extra.get(PEAK_MEMORY_GIB, 0.0))
+        record = {
+            "kind": "train",
+            "step": self.state.step,
+            "loss": finite_or_none(result.loss),
+            "lr": lr,
+            "grad_norm": finite_or_none(result.update.grad_norm),
+            "loss_scale": result.update.loss_scale,
+            "skipped_steps": self.state.skipped_steps,
+            "consumed_samples": self.state.consumed_samples,
+            "consumed_tokens": self.state.consumed_samples * self.config.seq_length,
+            **self.meter.take(),
+            "peak_memory_gib": peak,
+        }
+        if self.context.is_main:
+            self.metrics.write(record)
+            say(format_step(record, train_iters=self._last_step))
+
+    def _validate(self) -> None:
+        batches = self.data.validation_batches(self.config, self.context)
+        loss = measure_validation_loss(self.engine, batches, self.context)
+        finite = finite_or_none(loss)
+        self.state.last_validation_loss = finite
+        best = self.state.best_validation_loss
+        if finite is not None:
+            self.state.best_validation_loss = finite if best is None else min(best, finite)
+        perplexity = math.exp(loss) if loss < 700 else math.inf
+        if self.context.is_main:
+            self.metrics.write({"kind": "validation", "step": self.state.step, "loss": loss, "perplexity": perplexity})
+            say(f"validation at step {self.state.step}: loss {loss:.4f} | perplexity {perplexity:.2f}")
+
+    def _save(self) -> None:
+        self.state.extra[SECONDS] = self._seconds_before + time.monotonic() - self._started
+        began = time.monotonic()
+        self.saved = self.keeper.save(self.state)
+        self._say(f"saved {self.saved} in {time.monotonic() - began:.1f} s")
+
+    def _describe_saved(self) -> str:
+        return "there is no checkpoint yet" if self.saved is None else f"{self.saved} is intact"
+
+    def _say(self, message: str) -> None:
+        if self.context.is_main:
+            say(message)

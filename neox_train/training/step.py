@@ -1,0 +1,66 @@
+"""One training step: the micro-batches through forward and backward, then the update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from neox_train.training.distributed import RankContext, reduce_sum
+from neox_train.training.optimizer import set_learning_rate
+from neox_train.training.stop import stop_requested
+from neox_train.training.update import Update, apply_update
+
+if TYPE_CHECKING:
+    from deepspeed import DeepSpeedEngine
+
+Batches = Iterator[np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """One step as every rank sees it."""
+
+    loss: float
+    """Mean over micro-batches and ranks, in double precision of fp32 losses."""
+    update: Update
+    stop: bool
+    """Whether any rank was asked to stop."""
+
+
+def run_step(engine: DeepSpeedEngine, batches: Batches, *, lr: float, context: RankContext) -> StepResult:
+    """Take ``gradient_accumulation_steps`` micro-batches and make one update with the learning rate ``lr``."""
+    set_learning_rate(engine.optimizer, lr)
+    accumulation_steps = engine.gradient_accumulation_steps()
+    total = torch.zeros((), dtype=torch.float64, device=context.device)
+    update = None
+    for micro_step in range(accumulation_steps):
+        loss = forward_loss(engine, next(batches), context)
+        total += loss.detach()
+        engine.backward(loss)
+        if micro_step < accumulation_steps - 1:
+            engine.step()
+        else:
+            update = apply_update(engine)
+    assert update is not None
+    summed, stops = reduce_sum([total.item() / accumulation_steps, float(stop_requested())], context)
+    return StepResult(loss=summed / context.world_size, update=update, stop=stops > 0)
+
+
+@torch.no_grad()
+def measure_validation_loss(engine: DeepSpeedEngine, batches: Batches, context: RankContext) -> float:
+    """Mean loss over every rank's validation batches, without dropout; weights and random streams stay as they are."""
+    engine.eval()
+    losses = [float(forward_loss(engine, batch, context)) for batch in batches]
+    engine.train()
+    total, count = reduce_sum([sum(losses), float(len(losses))], context)
+    return total / count
+
+
+def forward_loss(engine: DeepSpeedEngine, batch: np.ndarray, context: RankContext) -> torch.Tensor:
+    """Mean cross-entropy, fp32, of one micro-batch int64 [micro-batch, seq_length + 1]."""
+    tokens = torch.from_numpy(batch).to(context.device, non_blocking=True)
+    return engine(tokens[:, :-1], tokens[:, 1:])
