@@ -50,7 +50,7 @@ def open_held_out(
     A tokenizer that normalises text loses some of it: the bytes of a whole split are then the manifest's, those of the
     original text, and ``note`` says so. Raises UserError where the split is empty.
     """
-    eod_id = tokenizer.convert_tokens_to_ids(manifest.eod_token)
+    eod_id = manifest.eod_id
     if store.num_documents == 0:
         raise UserError(
             f"split {split} has no documents to evaluate on; raise its share under `splits:` or choose another split "

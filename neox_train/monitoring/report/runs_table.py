@@ -1,0 +1,112 @@
+"""The table of runs: what was trained, how well, how fast, in how much memory and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from neox_train.monitoring.markup import Html, element
+from neox_train.monitoring.quantities import (
+    UNKNOWN,
+    format_count,
+    format_decimal,
+    format_gib,
+    format_integer,
+    format_percent,
+    format_seconds,
+)
+from neox_train.monitoring.report.facts import RunFacts
+
+Cell = Callable[[RunFacts], tuple[object, object]]
+
+
+def write_runs(facts: Sequence[RunFacts]) -> Html:
+    """One row a run; on a narrow screen each row becomes a list of labelled values."""
+    unit = "GPU" if any(fact.device == "cuda" for fact in facts) else "process"
+    columns: list[tuple[str, Cell]] = [
+        ("Parameters", lambda fact: (format_count(fact.parameters), None)),
+        ("Tokens", lambda fact: (format_count(fact.tokens), None)),
+        ("Steps", _steps),
+        ("Validation loss", lambda fact: (format_decimal(fact.validation_loss), None)),
+        ("Bits per byte", _bits_per_byte),
+        (f"Tokens/s per {unit}", lambda fact: (format_integer(fact.tokens_per_second), _mfu(fact))),
+        (f"Peak memory per {unit}", _memory),
+        ("Training time", lambda fact: (format_seconds(fact.wall_seconds), None)),
+        ("Attempts", _attempts),
+    ]
+    best = {
+        "Validation loss": _lowest(facts, lambda fact: fact.validation_loss),
+        "Bits per byte": _lowest(facts, lambda fact: fact.bits_per_byte),
+    }
+    head = element("tr", element("th", "Run"), [element("th", name) for name, _ in columns])
+    rows = [_write_row(fact, columns, best) for fact in facts]
+    return element(
+        "section",
+        element("h2", "Runs"),
+        element(
+            "div",
+            element("table", element("thead", head), element("tbody", rows), class_="runs"),
+            class_="scroll",
+        ),
+        class_="card",
+        id="runs",
+    )
+
+
+def _write_row(fact: RunFacts, columns: Sequence[tuple[str, Cell]], best: dict[str, str | None]) -> Html:
+    failed = fact.status.startswith("failed")
+    title = element(
+        "th",
+        element("span", class_=f"dot c{fact.colour}"),
+        fact.name,
+        " ",
+        element("span", fact.status, class_="badge bad" if failed else "badge"),
+        element("small", fact.architecture) if fact.architecture else None,
+        element("small", fact.parallelism) if fact.parallelism else None,
+        scope="row",
+    )
+    cells = []
+    for name, cell in columns:
+        value, extra = cell(fact)
+        strong = "best" if best.get(name) == fact.name else None
+        shown = element("span", element("span", value, class_=strong), element("small", extra) if extra else None)
+        cells.append(element("td", shown, data_label=name))
+    return element("tr", title, cells)
+
+
+def _steps(fact: RunFacts) -> tuple[object, object]:
+    if fact.steps is not None and fact.train_iters is not None and fact.steps < fact.train_iters:
+        return format_integer(fact.steps), f"of {format_integer(fact.train_iters)}"
+    return format_integer(fact.steps), None
+
+
+def _bits_per_byte(fact: RunFacts) -> tuple[object, object]:
+    if fact.bits_per_byte is None:
+        return UNKNOWN, "not evaluated yet"
+    yardsticks = (("unigram", fact.unigram_bits_per_byte), ("xz", fact.xz_bits_per_byte))
+    beside = [f"{name} {format_decimal(value, 2)}" for name, value in yardsticks if value is not None]
+    return format_decimal(fact.bits_per_byte), ", ".join(beside)
+
+
+def _mfu(fact: RunFacts) -> str | None:
+    return f"MFU {format_percent(fact.mfu)}" if fact.mfu is not None else None
+
+
+def _memory(fact: RunFacts) -> tuple[object, object]:
+    if fact.measured_gib is None and fact.estimated_gib is None:
+        return UNKNOWN, None
+    estimate = f"estimate {format_gib(fact.estimated_gib)}"
+    if fact.memory_error is not None:
+        estimate += f" ({format_percent(fact.memory_error, signed=True)})"
+    return format_gib(fact.measured_gib), estimate
+
+
+def _attempts(fact: RunFacts) -> tuple[object, object]:
+    if not fact.attempts:
+        return UNKNOWN, None
+    restarts = len(fact.attempts) - 1
+    return len(fact.attempts), f"{restarts} restart{'s' if restarts != 1 else ''}" if restarts else None
+
+
+def _lowest(facts: Sequence[RunFacts], figure: Callable[[RunFacts], float | None]) -> str | None:
+    known = [(value, fact.name) for fact in facts if (value := figure(fact)) is not None]
+    return min(known)[1] if len(known) > 1 else None

@@ -1,0 +1,99 @@
+"""The page's head: what was trained, what came out, and the scores as bars beside the yardsticks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from neox_train.monitoring.markup import Html, element, join
+from neox_train.monitoring.quantities import format_bytes, format_decimal, format_integer
+from neox_train.monitoring.report.facts import RunFacts, mapping, number
+from neox_train.monitoring.report.inputs import RunInputs
+
+
+def write_lead(facts: Sequence[RunFacts], runs: Sequence[RunInputs]) -> Html:
+    """The result in two sentences of plain words."""
+    scored = [fact for fact in facts if fact.bits_per_byte is not None]
+    if not scored:
+        done = sum(run.status in ("trained", "exported") for run in facts)
+        return element("p", f"{len(facts)} runs, {done} trained, none evaluated yet.", class_="lead")
+    best = min(scored, key=lambda fact: fact.bits_per_byte or 0.0)
+    evaluation = next(run.evaluation for run in runs if run.name == best.name)
+    text: list[object] = [
+        element("b", best.name),
+        f" predicts held-out text at {format_decimal(best.bits_per_byte)} bits per byte",
+    ]
+    if len(scored) > 1:
+        text.append(f", the best of {len(scored)} evaluated runs")
+    yardsticks = [
+        f"{name} needs {format_decimal(value)}"
+        for name, value in (("a unigram-token model", best.unigram_bits_per_byte), ("xz -9", best.xz_bits_per_byte))
+        if value is not None
+    ]
+    text.append(". ")
+    if yardsticks:
+        size = format_bytes(number(evaluation, "bytes"))
+        text.append(f"On the same {size} {' and '.join(yardsticks)}.")
+    return element("p", *text, class_="lead")
+
+
+def write_scores(facts: Sequence[RunFacts], runs: Sequence[RunInputs]) -> Html:
+    """Bits per byte of every evaluated run and of the yardsticks, as bars."""
+    by_name = {run.name: run for run in runs}
+    groups: dict[tuple[object, ...], list[RunFacts]] = {}
+    for fact in facts:
+        evaluation = by_name[fact.name].evaluation
+        if fact.bits_per_byte is not None:
+            key = (evaluation.get("dataset"), evaluation.get("split"), evaluation.get("bytes"))
+            groups.setdefault(key, []).append(fact)
+    missing = [fact.name for fact in facts if fact.bits_per_byte is None]
+    return element(
+        "section",
+        element("h2", "Held-out bits per byte"),
+        element("p", "Fewer is better: how many bits each byte of unseen text costs.", class_="note"),
+        [_write_group(group, by_name[group[0].name]) for group in groups.values()],
+        element("p", f"Not evaluated yet: {', '.join(missing)}.", class_="empty") if missing else None,
+        class_="card",
+        id="scores",
+    )
+
+
+def _write_group(facts: Sequence[RunFacts], run: RunInputs) -> Html:
+    evaluation = run.evaluation
+    rows: list[tuple[str, str, float]] = [(fact.name, f"c{fact.colour}", fact.bits_per_byte or 0.0) for fact in facts]
+    first = facts[0]
+    rows += [
+        (name, "yard", value)
+        for name, value in (("unigram tokens", first.unigram_bits_per_byte), ("xz -9", first.xz_bits_per_byte))
+        if value is not None
+    ]
+    widest = max(value for _, _, value in rows) or 1.0
+    bars = [
+        join(
+            [
+                element("div", element("span", class_=f"dot {colour}"), name, class_="name"),
+                element(
+                    "div",
+                    element("div", class_=f"bar {colour}", style=f"width:{84 * value / widest:.2f}%"),
+                    element("b", format_decimal(value)),
+                    class_="track",
+                ),
+            ]
+        )
+        for name, colour, value in rows
+    ]
+    documents, size = (format_integer(number(evaluation, key)) for key in ("documents", "bytes"))
+    caption = (
+        f"Split {evaluation.get('split')} of dataset {evaluation.get('dataset')}: {documents} documents, {size} bytes. "
+    )
+    tasks = mapping(evaluation, "tasks")
+    methods = [
+        element("p", element("b", f"{title}. "), mapping(tasks, name).get("method"), class_="note")
+        for name, title in (("held_out", "Model"), ("unigram", "Unigram"), ("xz", "xz -9"))
+        if mapping(tasks, name).get("method")
+    ]
+    return element(
+        "figure",
+        element("div", bars, class_="bars"),
+        element("figcaption", caption, evaluation.get("note"), style="margin-top:12px"),
+        element("details", element("summary", "How this is measured"), methods, style="margin-top:8px"),
+    )
