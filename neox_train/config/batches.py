@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from neox_train.errors import ConfigError
+from neox_train.config.conflict import ConflictError
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,12 @@ class Batches:
 def derive_batches(
     global_batch: int | None, micro_batch: int | None, accumulation: int | None, data_parallel_size: int
 ) -> Batches:
-    """Fill in what was not written; raises ConfigError where the numbers do not multiply up.
+    """Fill in what was not written; raises ConflictError where the numbers do not multiply up.
 
     GPT-NeoX defaults accumulation to 1, which blocks this derivation; here an absent key is derived.
     """
     if global_batch is None and micro_batch is None:
-        raise ConfigError(
+        raise ConflictError(
             "neither train_micro_batch_size_per_gpu nor train_batch_size is set; set the micro-batch (sequences a rank)"
         )
     if global_batch is None:
@@ -37,10 +37,13 @@ def derive_batches(
     elif accumulation is None:
         accumulation = _divide(global_batch, micro_batch, data_parallel_size, "train_micro_batch_size_per_gpu")
     if global_batch != micro_batch * accumulation * data_parallel_size:
-        raise ConfigError(
+        raise ConflictError(
             f"train_batch_size is {global_batch}, but train_micro_batch_size_per_gpu {micro_batch} x "
             f"gradient_accumulation_steps {accumulation} x {data_parallel_size} data-parallel ranks is "
-            f"{micro_batch * accumulation * data_parallel_size}; leave one of the three out and it is derived"
+            f"{micro_batch * accumulation * data_parallel_size}; leave one of the three out and it is derived",
+            "train_batch_size",
+            "train_micro_batch_size_per_gpu",
+            "gradient_accumulation_steps",
         )
     return Batches(global_batch, micro_batch, accumulation)
 
@@ -48,8 +51,10 @@ def derive_batches(
 def _divide(global_batch: int, factor: int, data_parallel_size: int, name: str) -> int:
     quotient, rest = divmod(global_batch, factor * data_parallel_size)
     if rest or quotient == 0:
-        raise ConfigError(
+        raise ConflictError(
             f"train_batch_size {global_batch} is not a multiple of {name} {factor} x {data_parallel_size} "
-            f"data-parallel ranks; choose a multiple of {factor * data_parallel_size}"
+            f"data-parallel ranks; choose a multiple of {factor * data_parallel_size}",
+            "train_batch_size",
+            name,
         )
     return quotient

@@ -121,6 +121,4 @@ def _build(values: Mapping[str, Any], places: Mapping[str, Place], where: str) -
 
 
 _SNAKEMAKE_KEYS = frozenset({"pipeline"})
-_TEXT_KEYS = frozenset(
-    name for name, field in Cluster.model_fields.items() if field.annotation in (str, str | None)
-)
+_TEXT_KEYS = frozenset(name for name, field in Cluster.model_fields.items() if field.annotation in (str, str | None))

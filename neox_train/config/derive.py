@@ -6,16 +6,16 @@ import dataclasses
 from typing import Any
 
 from neox_train.config.batches import derive_batches
+from neox_train.config.conflict import ConflictError
 from neox_train.config.layers import derive_ffn_width, expand_attention
 from neox_train.config.optimizer import fill_optimizer, fill_zero
 from neox_train.config.precision import derive_precision, fill_fp16
 from neox_train.config.schema import NeoxKeys
 from neox_train.config.vocabulary import pad_vocab_size
-from neox_train.errors import ConfigError
 
 
 def derive_values(keys: NeoxKeys, world_size: int | None, vocab_size: int | None) -> dict[str, Any]:
-    """Values to lay over the keys; raises ConfigError where keys contradict each other."""
+    """Values to lay over the keys; raises ConflictError where keys contradict each other."""
     _check_shape(keys)
     values: dict[str, Any] = {}
     values.update(_derive_world(keys, world_size))
@@ -35,6 +35,7 @@ def derive_values(keys: NeoxKeys, world_size: int | None, vocab_size: int | None
     )
     values["norm_epsilon"] = _choose_epsilon(keys)
     values["vocab_size"] = vocab_size
+    values["padded_vocab_size"] = None
     if vocab_size is not None:
         values["padded_vocab_size"] = pad_vocab_size(
             vocab_size, keys.make_vocab_size_divisible_by, values["model_parallel_size"]
@@ -44,31 +45,41 @@ def derive_values(keys: NeoxKeys, world_size: int | None, vocab_size: int | None
 
 def _check_shape(keys: NeoxKeys) -> None:
     if keys.hidden_size % keys.num_attention_heads:
-        raise ConfigError(
+        raise ConflictError(
             f"hidden_size {keys.hidden_size} is not a multiple of num_attention_heads {keys.num_attention_heads}; "
-            "choose a number of heads that divides it"
+            "choose a number of heads that divides it",
+            "num_attention_heads",
+            "hidden_size",
         )
     if keys.num_kv_heads is not None and keys.num_attention_heads % keys.num_kv_heads:
-        raise ConfigError(
+        raise ConflictError(
             f"num_attention_heads {keys.num_attention_heads} is not a multiple of num_kv_heads {keys.num_kv_heads}; "
-            "choose a number of key-value heads that divides it"
+            "choose a number of key-value heads that divides it",
+            "num_kv_heads",
+            "num_attention_heads",
         )
     if keys.seq_length is not None and keys.seq_length > keys.max_position_embeddings:
-        raise ConfigError(
+        raise ConflictError(
             f"seq_length {keys.seq_length} is more than max_position_embeddings {keys.max_position_embeddings}; "
-            "shorten the sequence or raise max_position_embeddings"
+            "shorten the sequence or raise max_position_embeddings",
+            "seq_length",
+            "max_position_embeddings",
         )
     if keys.gpt_j_tied and not keys.gpt_j_residual:
-        raise ConfigError("gpt_j_tied is true but gpt_j_residual is false; set gpt_j_residual: true too")
+        raise ConflictError(
+            "gpt_j_tied is true but gpt_j_residual is false; set gpt_j_residual: true too", "gpt_j_tied"
+        )
 
 
 def _derive_world(keys: NeoxKeys, world_size: int | None) -> dict[str, Any]:
     world = world_size or keys.world_size or keys.global_num_gpus or 1
     tensor, pipeline = max(1, keys.model_parallel_size), max(1, keys.pipe_parallel_size)
     if world % (tensor * pipeline):
-        raise ConfigError(
+        raise ConflictError(
             f"{world} processes cannot be cut into model_parallel_size {tensor} x pipe_parallel_size {pipeline}; "
-            f"use a multiple of {tensor * pipeline} processes"
+            f"use a multiple of {tensor * pipeline} processes",
+            "model_parallel_size",
+            "pipe_parallel_size",
         )
     return {
         "world_size": world,
@@ -93,7 +104,11 @@ def _derive_optimizer(keys: NeoxKeys) -> dict[str, Any]:
     zero = fill_zero(_as_dict(keys.zero_optimization))
     lr = optimizer["params"]["lr"]
     if keys.min_lr > lr:
-        raise ConfigError(f"min_lr {keys.min_lr} is more than optimizer.params.lr {lr}; make it smaller")
+        raise ConflictError(
+            f"min_lr {keys.min_lr} is more than optimizer.params.lr {lr}; make it smaller",
+            "min_lr",
+            "optimizer.params.lr",
+        )
     decay_iters = keys.lr_decay_iters
     if decay_iters is None and keys.train_iters is not None:
         share = keys.lr_decay_fraction

@@ -36,7 +36,9 @@ def _declare(
 ) -> Any:
     more = {"status": status, **(extra or {})}
     if isinstance(default, (dict, list)):
-        return Field(default_factory=lambda: type(default)(default), description=meaning, json_schema_extra=more, **rules)
+        return Field(
+            default_factory=lambda: type(default)(default), description=meaning, json_schema_extra=more, **rules
+        )
     return Field(default, description=meaning, json_schema_extra=more, **rules)
 
 

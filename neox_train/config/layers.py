@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from neox_train.config.architecture import GATED_ACTIVATIONS
+from neox_train.config.conflict import ConflictError
 from neox_train.config.sections.attention import ATTENTION_KINDS
-from neox_train.errors import ConfigError
 
 
 def expand_attention(attention_config: list[Any] | None, num_layers: int) -> list[str]:
@@ -25,9 +25,15 @@ def expand_attention(attention_config: list[Any] | None, num_layers: int) -> lis
             layers += kinds * int(count)
     for kind in layers:
         if kind not in ATTENTION_KINDS:
-            raise ConfigError(f"attention_config names '{kind}'; the kinds are {', '.join(ATTENTION_KINDS)}")
+            raise ConflictError(
+                f"attention_config names '{kind}'; the kinds are {', '.join(ATTENTION_KINDS)}", "attention_config"
+            )
     if len(layers) != num_layers:
-        raise ConfigError(f"attention_config gives {len(layers)} layers, num_layers is {num_layers}; make them equal")
+        raise ConflictError(
+            f"attention_config gives {len(layers)} layers, num_layers is {num_layers}; make them equal",
+            "attention_config",
+            "num_layers",
+        )
     return layers
 
 
@@ -41,8 +47,9 @@ def _read_entry(entry: Any) -> tuple[list[str], int | str]:
         and (entry[1] == "all" or (isinstance(entry[1], int) and not isinstance(entry[1], bool) and entry[1] > 0))
     )
     if not good:
-        raise ConfigError(
-            f'attention_config holds {entry!r}; a list of kinds and a count or "all" is wanted, as [["global"], "all"]'
+        raise ConflictError(
+            f'attention_config holds {entry!r}; a list of kinds and a count or "all" is wanted, as [["global"], "all"]',
+            "attention_config",
         )
     return list(entry[0]), entry[1]
 
@@ -61,7 +68,11 @@ def derive_ffn_width(
     I = 3W). Widths round up to ``mlp_multiple_of``.
     """
     if intermediate_size is not None and expansion_factor is not None:
-        raise ConfigError("intermediate_size and expansion_factor are both set; keep one of them")
+        raise ConflictError(
+            "intermediate_size and expansion_factor are both set; keep one of them",
+            "intermediate_size",
+            "expansion_factor",
+        )
     width = intermediate_size or 4 * hidden_size
     if expansion_factor is not None:
         width = int(expansion_factor * hidden_size)

@@ -9,10 +9,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from neox_train.config.conflict import ConflictError
 from neox_train.config.derive import derive_values
+from neox_train.config.extra_args import check_extra_args
 from neox_train.config.merge import merge_documents, set_overrides
-from neox_train.config.notices import list_notices
 from neox_train.config.normalise import normalise_literals, replace_retired, restore_text
+from neox_train.config.notices import list_notices
 from neox_train.config.reader import Document, read_yaml, show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.config.sections.derived import DerivedKeys
@@ -50,14 +52,19 @@ def resolve_document(document: Document, *, world_size: int | None = None) -> Ne
     _check_world(document, world_size)
     try:
         keys = NeoxKeys.model_validate(values)
+        DerivedKeys.model_validate(written)
     except ValidationError as error:
-        raise explain_validation(
-            error, document.places, known=NeoxKeys.model_fields, where=document.file
-        ) from None
-    derived = derive_values(keys, world_size, written.get("vocab_size"))
+        raise explain_validation(error, document.places, known=NeoxConfig.model_fields, where=document.file) from None
+    try:
+        derived = derive_values(keys, world_size, written.get("vocab_size"))
+        config = NeoxConfig.model_validate({**keys.model_dump(), **derived})
+        check_extra_args(config)
+    except ConflictError as conflict:
+        raise conflict.locate(document.places, document.file) from None
     _check_written(document, written, derived)
-    config = NeoxConfig.model_validate({**keys.model_dump(), **derived})
     config._places = document.places
+    if "data_parallel_size" in written:
+        return config
     return config.with_notices(*renamed, *list_notices(config))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from neox_train.errors import ConfigError
+from neox_train.config.conflict import ConflictError
 
 _ADAM_FAMILY = ("adam", "adamw", "onebitadam", "cpu_adam", "cpu_torch_adam")
 _ADAM_DEFAULTS = {"lr": 0.001, "betas": [0.9, 0.999], "eps": 1e-8}
@@ -23,27 +23,35 @@ ZERO_DEFAULTS: dict[str, Any] = {
 
 
 def fill_optimizer(optimizer: dict[str, Any] | None) -> dict[str, Any]:
-    """``{"type", "params"}`` with lr, and for the Adam family betas and eps; raises ConfigError on a bad block."""
+    """``{"type", "params"}`` with lr, and for the Adam family betas and eps; raises ConflictError on a bad block."""
     if optimizer is None:
         return {"type": "Adam", "params": dict(_ADAM_DEFAULTS)}
     for key in ("type", "params"):
         if key not in optimizer:
-            raise ConfigError(f"optimizer has no {key}; write both type and params (with lr)")
+            raise ConflictError(f"optimizer has no {key}; write both type and params (with lr)", "optimizer")
     kind = optimizer["type"].lower()
     if kind not in OPTIMIZER_KINDS:
-        raise ConfigError(f"optimizer.type is '{optimizer['type']}'; the kinds are {', '.join(OPTIMIZER_KINDS)}")
+        raise ConflictError(
+            f"optimizer.type is '{optimizer['type']}'; the kinds are {', '.join(OPTIMIZER_KINDS)}", "optimizer.type"
+        )
     if "weight_decay" in optimizer["params"]:
-        raise ConfigError("optimizer.params.weight_decay is set; set weight_decay at the top level instead")
+        raise ConflictError(
+            "optimizer.params.weight_decay is set; set weight_decay at the top level instead",
+            "optimizer.params.weight_decay",
+        )
     defaults = dict(_ADAM_DEFAULTS) if kind in _ADAM_FAMILY else {"lr": 0.001}
     params = {**defaults, **optimizer["params"]}
     betas = params.get("betas")
     if betas is not None and (len(betas) != 2 or not all(0 <= beta < 1 for beta in betas)):
-        raise ConfigError(f"optimizer.params.betas is {betas}; two numbers from 0 up to, not including, 1 are wanted")
+        raise ConflictError(
+            f"optimizer.params.betas is {betas}; two numbers from 0 up to, not including, 1 are wanted",
+            "optimizer.params.betas",
+        )
     return {"type": optimizer["type"], "params": params}
 
 
 def fill_zero(zero: dict[str, Any] | None) -> dict[str, Any]:
-    """The ZeRO block with stage, bucket sizes and switches written out; raises ConfigError when stage is missing."""
+    """The ZeRO block with stage, bucket sizes and switches written out; raises ConflictError when stage is missing."""
     if zero is not None and "stage" not in zero:
-        raise ConfigError("zero_optimization has no stage; write stage: 0, 1, 2 or 3")
+        raise ConflictError("zero_optimization has no stage; write stage: 0, 1, 2 or 3", "zero_optimization")
     return {**ZERO_DEFAULTS, **(zero or {})}

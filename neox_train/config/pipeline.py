@@ -118,8 +118,10 @@ def _check(pipeline: Pipeline, document: Document) -> None:
         splits = dataset.splits
         total = splits.train + splits.validation + splits.test
         if abs(total - 1) > 1e-6 or splits.train == 0:
-            raise ConfigError(f"{place}: datasets.{name}.splits add up to {total:g} with train {splits.train:g}; "
-                              "shares that add up to 1, train above 0, are wanted")
+            raise ConfigError(
+                f"{place}: datasets.{name}.splits add up to {total:g} with train {splits.train:g}; "
+                "shares that add up to 1, train above 0, are wanted"
+            )
         if dataset.source.kind == "files" and not dataset.source.files:
             raise ConfigError(f"{place}: datasets.{name}.source.files is empty; list at least one file or glob")
         if (dataset.tokenizer.train is None) == (dataset.tokenizer.file is None):

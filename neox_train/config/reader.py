@@ -13,7 +13,7 @@ from neox_train.errors import ConfigError
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MERGE_KEY = "<<"
-_QUOTES = ("'", "\"", "|", ">")
+_QUOTES = ("'", '"', "|", ">")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ def parse_yaml(text: str, name: str, *, fold_hyphens: bool = False) -> Document:
     node = _compose(name, text)
     reader = _Reader(name, fold_hyphens)
     if not isinstance(node, yaml.MappingNode):
-        raise ConfigError(f"{name} holds {_name_node(node)} at its top level; keys with values (`key: value`) are wanted")
+        raise ConfigError(
+            f"{name} holds {_name_node(node)} at its top level; keys with values (`key: value`) are wanted"
+        )
     return Document(name, reader.read_mapping(node, ""), reader.places)
 
 

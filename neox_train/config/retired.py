@@ -19,7 +19,9 @@ def _use(key: str) -> Retired:
 
 
 RETIRED: dict[str, Retired] = {
-    "gas": Retired("is the retired name of gradient_accumulation_steps and is read as that", "gradient_accumulation_steps"),
+    "gas": Retired(
+        "is the retired name of gradient_accumulation_steps and is read as that", "gradient_accumulation_steps"
+    ),
     "clip_grad": Retired("is overwritten by gradient_clipping in GPT-NeoX; it is read as that", "gradient_clipping"),
     "save_interval": _use("checkpoint_factor"),
     "train_data_path": _use("train_data_paths (a list)"),

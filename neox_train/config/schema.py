@@ -20,7 +20,6 @@ from neox_train.config.sections.preference import GenerationKeys, LegacyKeys, Pr
 from neox_train.config.sections.training import BatchKeys, CheckpointKeys, EvaluationKeys
 from neox_train.config.sections.zero import ZeroKeys
 
-
 SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Processes and their layout", ParallelKeys),
     ("Launcher", LaunchKeys),

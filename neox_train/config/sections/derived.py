@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from neox_train.config.keys import derived
 
 
 class DerivedKeys(BaseModel):
     """What derivation fills in, with the types that hold afterwards."""
+
+    model_config = ConfigDict(strict=True)
 
     world_size: int = derived(1, "Training processes.", ge=1)
     data_parallel_size: int = derived(1, "Data-parallel degree: world_size / (tensor x pipeline).", ge=1)

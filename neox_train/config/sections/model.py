@@ -8,13 +8,9 @@ from pydantic import BaseModel
 
 from neox_train.config.keys import harmless, implemented, refused
 
-Norm = Literal[
-    "layernorm", "rmsnorm", "scalenorm", "non_parametric_layernorm", "te_layernorm", "te_rmsnorm"
-]
+Norm = Literal["layernorm", "rmsnorm", "scalenorm", "non_parametric_layernorm", "te_layernorm", "te_rmsnorm"]
 Positions = Literal["learned", "rotary", "sinusoidal", "rpe", "alibi", "none"]
-Activation = Literal[
-    "gelu", "geglu", "relu", "softsign", "swish", "mish", "silu", "reglu", "swiglu", "bilinear", "glu"
-]
+Activation = Literal["gelu", "geglu", "relu", "softsign", "swish", "mish", "silu", "reglu", "swiglu", "bilinear", "glu"]
 InitMethod = Literal[
     "normal",
     "scaled_normal",
@@ -40,13 +36,17 @@ class ModelKeys(BaseModel):
     intermediate_size: int | None = implemented(
         None, "Width I of the MLP, default 4 x hidden_size; a gated MLP is int(2I/3)/2 wide.", ge=1
     )
-    expansion_factor: float | None = implemented(None, "MLP width over hidden_size, instead of intermediate_size.", gt=0)
+    expansion_factor: float | None = implemented(
+        None, "MLP width over hidden_size, instead of intermediate_size.", gt=0
+    )
     mlp_multiple_of: int = implemented(1, "Round the MLP's width up to a multiple of this.", ge=1)
     make_vocab_size_divisible_by: int = implemented(
         128, "Pad the vocabulary to a multiple of this times model_parallel_size.", ge=1
     )
     no_weight_tying: bool = implemented(False, "True gives the output its own matrix; false shares the embedding's.")
-    gpt_j_residual: bool = implemented(False, "Attention and MLP of the same input, added together (parallel residual).")
+    gpt_j_residual: bool = implemented(
+        False, "Attention and MLP of the same input, added together (parallel residual)."
+    )
     gpt_j_tied: bool = implemented(False, "Parallel residual with one norm for attention and MLP.")
     activation: Activation = implemented("gelu", "Activation of the MLP.")
     use_bias_in_norms: bool = harmless(True, "Read nowhere by GPT-NeoX either.")

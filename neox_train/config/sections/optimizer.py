@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from neox_train.config.keys import harmless, implemented, refused
+from neox_train.config.keys import implemented, refused
 
 
 class OptimizerParams(TypedDict, total=False):
@@ -69,7 +69,9 @@ class ScheduleKeys(BaseModel):
     """Learning rate over the run."""
 
     min_lr: float = implemented(0.0, "Lowest learning rate.", ge=0)
-    lr_decay_style: Literal["constant", "linear", "cosine", "exponential"] = implemented("linear", "Shape of the decay.")
+    lr_decay_style: Literal["constant", "linear", "cosine", "exponential"] = implemented(
+        "linear", "Shape of the decay."
+    )
     lr_decay_iters: int | None = implemented(None, "Steps the decay takes; default train_iters.", ge=1)
     lr_decay_fraction: float | None = implemented(None, "Share of train_iters the decay takes.", gt=0)
     warmup: float = implemented(0.01, "Share of lr_decay_iters that warms up.", ge=0, le=1)

@@ -29,13 +29,17 @@ class ParallelKeys(BaseModel):
     local_rank: int | None = harmless(None, "Set by the launcher.")
     rank: int | None = harmless(None, "Set by the launcher.")
     lazy_mpu_init: bool = harmless(False, "Late set-up of process groups.")
-    use_cpu_initialization: bool = harmless(False, "Initial values are always drawn on the CPU, the same for any layout.")
+    use_cpu_initialization: bool = harmless(
+        False, "Initial values are always drawn on the CPU, the same for any layout."
+    )
 
 
 class LaunchKeys(BaseModel):
     """Launcher details: the cluster profile decides them here."""
 
-    launcher: Literal["pdsh", "openmpi", "mvapich", "slurm"] = harmless("pdsh", "Launcher; submitit starts every rank here.")
+    launcher: Literal["pdsh", "openmpi", "mvapich", "slurm"] = harmless(
+        "pdsh", "Launcher; submitit starts every rank here."
+    )
     deepspeed_slurm: bool = harmless(False, "Take ranks from Slurm; always so on a Slurm profile.")
     deepspeed_mpi: bool = harmless(False, "Take ranks from MPI.")
     hostfile: str | None = harmless(None, "List of hosts; the cluster profile decides nodes here.")

@@ -13,7 +13,9 @@ class BatchKeys(BaseModel):
     """Batches and the length of the run."""
 
     train_batch_size: int | None = implemented(None, "Global batch in sequences; default the product below.", ge=1)
-    train_micro_batch_size_per_gpu: int | None = implemented(None, "Micro-batch in sequences a data-parallel rank.", ge=1)
+    train_micro_batch_size_per_gpu: int | None = implemented(
+        None, "Micro-batch in sequences a data-parallel rank.", ge=1
+    )
     gradient_accumulation_steps: int | None = implemented(
         None, "Micro-batches a rank adds up before a step; derived when absent.", ge=1
     )
@@ -29,7 +31,9 @@ class CheckpointKeys(BaseModel):
 
     save: str | None = implemented(None, "Folder to save checkpoints in.")
     load: str | None = implemented(None, "Folder to resume from.")
-    checkpoint_factor: int | float | None = implemented(None, "Save every this many steps (linear), or at its powers (log).")
+    checkpoint_factor: int | float | None = implemented(
+        None, "Save every this many steps (linear), or at its powers (log)."
+    )
     checkpoint_scale: Literal["linear", "log"] = implemented("linear", "Spacing of saves.")
     extra_save_iters: list[int] | None = implemented(None, "More steps to save at; 0 saves the initial weights.")
     keep_last_n_checkpoints: int | None = implemented(None, "Newest checkpoints to keep; default all.", ge=1)

@@ -1,0 +1,21 @@
+"""Keys that contradict each other or a rule: the error knows its keys, so that their places can be named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from neox_train.config.reader import Place
+from neox_train.errors import ConfigError
+
+
+class ConflictError(ConfigError):
+    """A rule broken by the values of ``keys`` (dotted paths)."""
+
+    def __init__(self, sentence: str, *keys: str) -> None:
+        super().__init__(sentence)
+        self.keys = keys
+
+    def locate(self, places: Mapping[str, Place], where: str) -> ConfigError:
+        """The same sentence led by the file and line of every key that is written somewhere."""
+        found = list(dict.fromkeys(str(places[key]) for key in self.keys if key in places))
+        return ConfigError(f"{' and '.join(found) or where}: {self}")
