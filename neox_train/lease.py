@@ -46,6 +46,11 @@ def hold_lease(path: Path, *, note: str, deadline: float, shared: bool) -> Itera
         file.unlink(missing_ok=True)
 
 
+def is_leased(path: Path) -> bool:
+    """Whether a live exclusive lease stands beside ``path``."""
+    return _live_holder(_exclusive_file(path)) is not None
+
+
 def _exclusive_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.lease")
 

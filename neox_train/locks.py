@@ -55,6 +55,21 @@ def hold_lock(path: Path, *, note: str = "", wait_seconds: float = 0.0, shared: 
         os.close(descriptor)
 
 
+def is_held(path: Path) -> bool:
+    """Whether a live process holds the lock exclusively; nothing is created and nobody is kept out for longer than
+    the look takes.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        outcome = _try_flock(descriptor, shared=True)
+    finally:
+        os.close(descriptor)
+    return lease.is_leased(path) if outcome is None else not outcome
+
+
 def _try_flock(descriptor: int, shared: bool) -> bool | None:
     """True: taken; False: another holds it; None: this file system has no flock."""
     try:

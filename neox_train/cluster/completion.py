@@ -9,6 +9,7 @@ from neox_train.checkpoint.manifest import verify_checkpoint
 from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
+from neox_train.errors import ConfigError
 from neox_train.files import read_json, sha256_file, write_json
 
 
@@ -32,9 +33,16 @@ def unfinished_reason(run: RunFolder, config: NeoxConfig, *, deep: bool) -> str 
         return "no finished training"
     if finished.get("training_digest") != config.training_digest():
         return "the finished training had another configuration"
-    if int(finished.get("step", 0)) < config.train_iters:
+    if int(finished.get("step", 0)) < steps_wanted(config):
         return f"trained to step {finished.get('step')} of {config.train_iters}"
     return checkpoint_problem(run.path / str(finished.get("checkpoint")), finished.get("manifest_sha256"), deep=deep)
+
+
+def steps_wanted(config: NeoxConfig) -> int:
+    """train_iters; raises ConfigError where the configuration names none."""
+    if config.train_iters is None:
+        raise ConfigError("train_iters is missing; set the number of optimizer steps")
+    return config.train_iters
 
 
 def checkpoint_problem(folder: Path, manifest_sha256: str | None, *, deep: bool) -> str | None:

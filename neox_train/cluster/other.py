@@ -8,9 +8,9 @@ from neox_train.cluster.ledger import FAILED, STOPPED, Ledger
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.reporter import Reporter
 from neox_train.config.layout import RunFolder
-from neox_train.errors import LockHeldError, TrainingError
+from neox_train.errors import TrainingError
 from neox_train.holder import read_holder
-from neox_train.locks import hold_lock
+from neox_train.locks import is_held
 
 _POLL_SECONDS = 1.0
 
@@ -24,18 +24,10 @@ def follow_other(run: RunFolder, train_iters: int, reporter: Reporter) -> None:
     holder = read_holder(run.lock)
     reporter.say(f"{holder or 'another process'} trains this run already; following it")
     tail = MetricsTail(run.metrics)
-    while _is_held(run):
+    while is_held(run.lock):
         if progress := tail.read(train_iters):
             reporter.show(str(progress))
         time.sleep(_POLL_SECONDS)
     last = Ledger(run.ledger).last
     if last and last.state in (FAILED, STOPPED) and (last.ended or 0.0) >= began:
         raise TrainingError(f"run {run.name}: the process followed gave up: {last.reason}; the same command continues")
-
-
-def _is_held(run: RunFolder) -> bool:
-    try:
-        with hold_lock(run.lock, note="looking"):
-            return False
-    except LockHeldError:
-        return True

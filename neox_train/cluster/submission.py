@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neox_train.cluster import ledger as states
-from neox_train.cluster.completion import read_run_config, unfinished_reason, write_trained
+from neox_train.cluster.completion import read_run_config, steps_wanted, unfinished_reason, write_trained
 from neox_train.cluster.endings import DETACHED, FINISHED, INTERRUPTED, STOPPED, Ending
 from neox_train.cluster.executors import attach_job, close_stale, submit_job
 from neox_train.cluster.follow import follow_job
@@ -55,7 +55,7 @@ def train_run(run: RunFolder, cluster: Cluster, nodes: int, *, reporter: Reporte
                 try:
                     stack.enter_context(hold_lock(run.lock, note=f"neox-train submit {run.name}"))
                 except LockHeldError:
-                    follow_other(run, config.train_iters, reporter)
+                    follow_other(run, steps_wanted(config), reporter)
                     continue
                 _train(training, config, reporter, reason)
         write_trained(run, len(Ledger(run.ledger).attempts))
@@ -84,7 +84,7 @@ def _train(training: Training, config: NeoxConfig, reporter: Reporter, reason: s
             furthest = ledger.furthest_step()
             job, attempt = _attach_or_submit(training, ledger, reporter, reason)
             tail = MetricsTail(training.run.metrics, since=attempt.submitted)
-            ending = follow_job(job, tail, config.train_iters, reporter, signals)
+            ending = follow_job(job, tail, steps_wanted(config), reporter, signals)
             if ending.outcome == DETACHED:
                 raise TrainingError(f"{ending.reason}; the same command attaches to it again")
             attempt = ledger.close(attempt, _ledger_state(ending), ending.reason, tail.steps)

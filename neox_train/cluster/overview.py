@@ -1,0 +1,68 @@
+"""Where runs stand, read from what they left: markers, ledger, metrics, failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neox_train.cluster.ledger import Ledger
+from neox_train.config.layout import RunFolder
+from neox_train.files import read_json
+from neox_train.locks import is_held
+from neox_train.monitoring.metrics import last_record
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One line of the overview; ``changed`` is seconds since the epoch of the newest sign of life."""
+
+    name: str
+    state: str
+    steps: str
+    loss: float | None
+    validation_loss: float | None
+    attempts: int
+    job_id: str | None
+    changed: float | None
+    note: str
+
+
+def list_runs(results: Path, only: str | None = None) -> list[RunState]:
+    """Every run of a results folder by name, or the one named ``only``; empty where there is none."""
+    folders = sorted(path for path in (results / "runs").glob("*") if path.is_dir())
+    return [describe_run(RunFolder(path)) for path in folders if only in (None, path.name)]
+
+
+def describe_run(run: RunFolder) -> RunState:
+    """State of one run; nothing is changed."""
+    last = Ledger(run.ledger).last
+    attempts = len(Ledger(run.ledger).attempts)
+    train = last_record(run.metrics, "train") or {}
+    validation = last_record(run.metrics, "validation") or {}
+    failure = read_json(run.failure) or {}
+    finished = read_json(run.finished) or {}
+    wanted = finished.get("train_iters")
+    step = train.get("step")
+    return RunState(
+        name=run.name,
+        state=_state(run, failure, last.is_open if last else False),
+        steps="" if step is None else f"{step}/{wanted}" if wanted else str(step),
+        loss=train.get("loss"),
+        validation_loss=validation.get("loss"),
+        attempts=attempts,
+        job_id=last.job_id if last else None,
+        changed=train.get("time") or (last.submitted if last else None),
+        note=str(failure.get("sentence") or (last.reason if last else "")),
+    )
+
+
+def _state(run: RunFolder, failure: dict[str, Any], is_open: bool) -> str:
+    for marker, word in ((run.evaluation, "evaluated"), (run.converted, "converted"), (run.trained, "trained")):
+        if marker.is_file():
+            return word if not failure else f"{word}, {failure.get('stage')} failed"
+    if is_open:
+        return "training" if is_held(run.lock) else "training, not followed"
+    if failure:
+        return f"{failure.get('stage')} failed"
+    return "estimated" if run.estimated.is_file() else "new"

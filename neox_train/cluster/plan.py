@@ -1,0 +1,117 @@
+"""The table shown before anything is submitted: what each run asks of the cluster, and what is done already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from neox_train.cluster.ledger import Ledger
+from neox_train.cluster.progress import format_duration
+from neox_train.config.architecture import Architecture
+from neox_train.config.cluster import Cluster
+from neox_train.config.layout import RunFolder
+from neox_train.config.schema import NeoxConfig
+from neox_train.files import read_json
+from neox_train.monitoring.metrics import last_record
+from neox_train.monitoring.throughput import flops_per_token
+
+_ASSUMED_MFU = 0.35
+"""Between what untuned and well tuned trainings of this size reach; the estimate says that it is uncalibrated."""
+_ASSUMED_VOCABULARY = 50_304
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of the table; ``seconds`` is the training time still to come, None where nothing tells it."""
+
+    name: str
+    nodes: int
+    processes: int
+    steps: int
+    seconds: float | None
+    basis: str
+    memory: str
+    status: str
+
+    @property
+    def device_hours(self) -> float | None:
+        """Hours of all its GPUs (of all its processes without GPUs)."""
+        return None if self.seconds is None else self.seconds * self.processes / 3600
+
+
+def plan_run(config: NeoxConfig, cluster: Cluster, nodes: int, run: RunFolder) -> PlannedRun:
+    """What the run still needs."""
+    steps = config.train_iters or 0
+    status = _status(run)
+    seconds: float | None = 0.0
+    basis = ""
+    if status != "done":
+        record = last_record(run.metrics, "train") or {}
+        done = min(int(record.get("step", 0)), steps)
+        seconds, basis = _seconds(config, cluster, steps - done, record.get("seconds_per_step"))
+    memory = read_json(run.memory_json) or {}
+    verdict = f"{memory['verdict']} ({memory['fraction']:.0%})" if "verdict" in memory else "not yet"
+    processes = nodes * cluster.processes_per_node
+    return PlannedRun(run.name, nodes, processes, steps, seconds, basis, verdict.replace("_", " "), status)
+
+
+def _seconds(
+    config: NeoxConfig, cluster: Cluster, steps: int, measured_seconds_per_step: float | None
+) -> tuple[float | None, str]:
+    if measured_seconds_per_step:
+        return steps * measured_seconds_per_step, "measured"
+    peak = cluster.gpu.peak_tflops if cluster.device == "cuda" and cluster.gpu else None
+    rate = getattr(peak, config.precision, None) if peak else None
+    if rate is None:
+        return None, "not known"
+    sized = config if config.vocab_size else config.with_vocab_size(_ASSUMED_VOCABULARY)
+    tokens = steps * config.train_batch_size * config.seq_length
+    operations = tokens * flops_per_token(Architecture.from_config(sized))
+    return operations / (rate * 1e12 * _ASSUMED_MFU * config.world_size), f"uncalibrated, MFU {_ASSUMED_MFU:.0%}"
+
+
+def _status(run: RunFolder) -> str:
+    if run.trained.is_file():
+        return "done"
+    last = Ledger(run.ledger).last
+    if last is None:
+        return "new"
+    if last.is_open and last.executor == "slurm":
+        return f"attach to job {last.job_id}"
+    return "continue" if any(run.checkpoints.glob("step_*")) else "again"
+
+
+def render_plan(plan: Sequence[PlannedRun], cluster: Cluster) -> list[str]:
+    """The table as lines of plain text, with its sum."""
+    unit = "GPU-hours" if cluster.device == "cuda" else "process-hours"
+    header = ("run", "nodes", "processes", "steps", "training time", unit, "memory", "status")
+    rows = [header, *(_row(run) for run in plan)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    known = [run.device_hours for run in plan if run.device_hours is not None]
+    missing = len(plan) - len(known)
+    total = f"{unit} to come: {sum(known):.1f}" if known else f"{unit} to come: not known before a first training"
+    if known and missing:
+        total += f", and {missing} run{'s' if missing > 1 else ''} not known yet"
+    return [*lines, total]
+
+
+def _row(run: PlannedRun) -> tuple[str, ...]:
+    time = "?" if run.seconds is None else format_duration(run.seconds) + (f" ({run.basis})" if run.basis else "")
+    hours = "?" if run.device_hours is None else f"{run.device_hours:.1f}"
+    return (run.name, str(run.nodes), str(run.processes), str(run.steps), time, hours, run.memory, run.status)
+
+
+def list_failures(folders: Mapping[str, Path], since: float) -> list[str]:
+    """One line for each failure.json written since ``since`` (seconds since the epoch): who, stage, why, what next."""
+    lines = []
+    for folder in folders.values():
+        file = folder / "failure.json"
+        if file.is_file() and file.stat().st_mtime >= since:
+            failure = read_json(file)
+            lines.append(
+                f"{failure['subject']}, {failure['stage']}: {failure['sentence']} (again: {failure['command']})"
+            )
+    return lines

@@ -1,0 +1,77 @@
+"""``neox-train train``: one training from GPT-NeoX YAML files, without the workflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from neox_train.commands.stage import stage
+from neox_train.errors import ConfigError
+
+_LOCAL = Path("cluster_profiles/local/cluster.yaml")
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``train``."""
+    app.command("train")(train)
+
+
+def train(
+    files: Annotated[list[Path], typer.Argument(help="GPT-NeoX YAML files, merged left to right.")],
+    run_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the run; default: the folder above the files' `save`.")
+    ] = None,
+    processes: Annotated[int | None, typer.Option(help="Training processes on this machine.", min=1)] = None,
+    cluster: Annotated[Path | None, typer.Option(help=f"Cluster file; default {_LOCAL} where it exists.")] = None,
+    override: Annotated[list[str] | None, typer.Option(help="KEY=VALUE laid over the files; may be repeated.")] = None,
+) -> None:
+    """Train one configuration on this machine: data_path names a dataset folder that `neox-train tokenize` made.
+
+    The same command continues an interrupted training from its newest complete checkpoint.
+    """
+    from neox_train.cluster.submission import train_run
+    from neox_train.config.layout import RunFolder
+    from neox_train.config.load import load_config, write_config
+    from neox_train.config.merge import parse_override
+    from neox_train.data.manifest import load_manifest
+
+    facts = _local_cluster(cluster, processes)
+    overrides: dict[str, Any] = dict(parse_override(text) for text in override or [])
+    config = load_config(files, overrides=overrides, world_size=facts.processes_per_node)
+    folder = RunFolder(run_dir or _folder_of(config.save))
+    if config.data_path is None:
+        raise ConfigError("data_path is missing; set it to a dataset folder with a manifest.json")
+    vocab_size = load_manifest(Path(config.data_path)).vocab_size
+    own = {
+        "save": config.save or str(folder.checkpoints),
+        "load": config.load or config.save or str(folder.checkpoints),
+    }
+    config = load_config(files, overrides={**overrides, **own}, world_size=facts.processes_per_node)
+    for sentence in config.notices:
+        typer.echo(f"note: {sentence}", err=True)
+    command = f"neox-train train {' '.join(map(str, files))} --run-dir {folder.path}"
+    with stage("train", folder.path, subject=f"run {folder.name}", command=command):
+        write_config(config.with_vocab_size(vocab_size), folder.config_file)
+        train_run(folder, facts, 1)
+
+
+def _folder_of(save: str | None) -> Path:
+    if not save:
+        raise ConfigError("the files set no `save`; set it, or give the run's folder with --run-dir")
+    path = Path(save)
+    return path.parent if path.name == "checkpoints" else path
+
+
+def _local_cluster(file: Path | None, processes: int | None) -> Any:
+    """The cluster file's facts with the local executor; without a file, CPU processes of one thread."""
+    from neox_train.config.cluster import Cluster, load_cluster
+
+    if file is None and _LOCAL.is_file():
+        file = _LOCAL
+    facts = load_cluster(file) if file else Cluster()
+    changes: dict[str, Any] = {"executor": "local"}
+    if processes:
+        changes["processes_per_node"] = processes
+    return facts.model_copy(update=changes)

@@ -1,0 +1,125 @@
+"""What the rules share: the pipeline, the cluster's facts, and how a stage is called."""
+
+import json
+import shlex
+import sys
+import time
+from glob import glob
+from pathlib import Path
+
+from neox_train.cluster.markers import withdraw_false_markers
+from neox_train.cluster.plan import list_failures, plan_run, render_plan
+from neox_train.config.cluster import parse_cluster
+from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.pipeline import load_pipeline
+from neox_train.config.run import resolve_run
+from neox_train.errors import UserError
+from neox_train.files import write_json
+
+
+def tell(text):
+    """A line for the person, beside Snakemake's own."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def read_files():
+    """Pipeline, cluster and every run's configuration, checked before anything runs."""
+    try:
+        pipeline = load_pipeline(PIPELINE_FILE)
+        cluster = parse_cluster(config)
+        configs = {
+            run: resolve_run(pipeline, run, cluster, cluster.results_path)
+            for run in pipeline.runs
+        }
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+    return pipeline, cluster, configs
+
+
+STARTED = time.time()
+PIPELINE_FILE = config.get("pipeline", "configs/pipelines/default.yaml")
+if "executor" not in config:
+    raise WorkflowError(
+        "no cluster facts: start with --profile cluster_profiles/local (or another profile), whose cluster.yaml has them"
+    )
+PIPELINE, CLUSTER, CONFIGS = read_files()
+RESULTS = CLUSTER.results_path
+CLUSTER_FILE = RESULTS / "cluster.json"
+DATASETS = {name: DatasetFolder.of(RESULTS, name) for name in PIPELINE.datasets}
+RUNS = {name: RunFolder.of(RESULTS, name) for name in PIPELINE.runs}
+REPORT = RESULTS / "report" / "index.html"
+
+# The interpreter that runs Snakemake also runs the stages, whether or not its environment is activated.
+NEOX_TRAIN = f"{shlex.quote(sys.executable)} -m neox_train.cli"
+
+
+wildcard_constraints:
+    dataset="|".join(map(re.escape, PIPELINE.datasets)),
+    run="|".join(map(re.escape, PIPELINE.runs)),
+
+
+def corpus_files(wildcards):
+    """Files whose change makes the dataset anew; the stage itself says which are missing."""
+    spec = PIPELINE.datasets[wildcards.dataset]
+    files = [name for pattern in spec.source.files for name in sorted(glob(pattern))]
+    return files + [
+        file for file in [spec.tokenizer.file] if file and Path(file).is_file()
+    ]
+
+
+def dataset_spec(wildcards):
+    """The dataset's entry: a change of any value makes it anew."""
+    return PIPELINE.datasets[wildcards.dataset].model_dump(mode="json")
+
+
+def dataset_manifest(wildcards):
+    return str(DATASETS[PIPELINE.runs[wildcards.run].dataset].manifest)
+
+
+def run_config_files(wildcards):
+    return PIPELINE.runs[wildcards.run].config
+
+
+def run_spec(wildcards):
+    """What the pipeline file says of the run beside its files."""
+    return PIPELINE.runs[wildcards.run].model_dump(mode="json", exclude={"config"})
+
+
+def memory_facts(wildcards):
+    """Facts of the cluster that the estimate's verdict rests on."""
+    names = {"device", "processes_per_node", "gpu", "memory_gib_per_process", "gate"}
+    return CLUSTER.model_dump(mode="json", include=names)
+
+
+def training_threads(wildcards):
+    """Cores a training keeps busy here: all its processes', or the follower's one when Slurm has them."""
+    return (
+        1
+        if CLUSTER.executor == "slurm"
+        else CLUSTER.processes_per_node * CLUSTER.cpus_per_process
+    )
+
+
+def show_plan():
+    runs = PIPELINE.runs
+    plan = [
+        plan_run(CONFIGS[name], CLUSTER, runs[name].nodes, RUNS[name]) for name in runs
+    ]
+    for line in render_plan(plan, CLUSTER):
+        tell(line)
+    tell("")
+
+
+def show_failures():
+    folders = {
+        folder.path: folder.path for folder in [*DATASETS.values(), *RUNS.values()]
+    }
+    for line in list_failures({**folders, REPORT.parent: REPORT.parent}, STARTED):
+        tell(line)
+
+
+if workflow.is_main_process:
+    for sentence in withdraw_false_markers(DATASETS.values(), RUNS.values()):
+        tell(sentence)
+    if workflow.dryrun:
+        show_plan()

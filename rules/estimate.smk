@@ -1,0 +1,19 @@
+"""Memory of a run before it is launched: the gate that a run which does not fit never passes."""
+
+
+rule estimate:
+    input:
+        manifest=dataset_manifest,
+        config=run_config_files,
+    output:
+        RESULTS / "runs/{run}/estimated.json",
+    log:
+        RESULTS / "runs/{run}/logs/estimate.log",
+    params:
+        run=run_spec,
+        cluster=memory_facts,
+    message:
+        "estimating the memory of {wildcards.run}"
+    shell:
+        "{NEOX_TRAIN} estimate {wildcards.run} --pipeline {PIPELINE_FILE} --cluster {CLUSTER_FILE} --results {RESULTS}"
+        " 2>&1 | tee -i {log}"

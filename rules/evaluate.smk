@@ -1,0 +1,17 @@
+"""Held-out loss, perplexity and bits per byte of the exported model, and continuations to read."""
+
+
+rule evaluate:
+    input:
+        RESULTS / "runs/{run}/converted.json",
+    output:
+        RESULTS / "runs/{run}/evaluation.json",
+    log:
+        RESULTS / "runs/{run}/logs/evaluate.log",
+    params:
+        evaluation=PIPELINE.evaluation.model_dump(mode="json"),
+    message:
+        "evaluating {wildcards.run}"
+    shell:
+        "{NEOX_TRAIN} evaluate {wildcards.run} --pipeline {PIPELINE_FILE} --results {RESULTS}"
+        " 2>&1 | tee -i {log}"

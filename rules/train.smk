@@ -1,0 +1,23 @@
+"""Training of a run: one multi-process job, submitted and followed.
+
+The checkpoints, logs and metrics are no outputs here: Snakemake would delete them before it runs the rule again.
+"""
+
+
+rule train:
+    input:
+        manifest=dataset_manifest,
+        estimated=RESULTS / "runs/{run}/estimated.json",
+    output:
+        RESULTS / "runs/{run}/trained.json",
+    log:
+        RESULTS / "runs/{run}/logs/train.log",
+    threads: training_threads
+    resources:
+        # A profile that has one machine allows one at a time.
+        training=1,
+    message:
+        "training {wildcards.run}"
+    shell:
+        "{NEOX_TRAIN} submit {wildcards.run} --pipeline {PIPELINE_FILE} --cluster {CLUSTER_FILE} --results {RESULTS}"
+        " 2>&1 | tee -i -a {log}"
