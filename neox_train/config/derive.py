@@ -66,9 +66,7 @@ def _check_shape(keys: NeoxKeys) -> None:
             "max_position_embeddings",
         )
     if keys.gpt_j_tied and not keys.gpt_j_residual:
-        raise ConflictError(
-            "gpt_j_tied is true but gpt_j_residual is false; set gpt_j_residual: true too", "gpt_j_tied"
-        )
+        raise ConflictError("gpt_j_tied needs a parallel residual; set gpt_j_residual: true too", "gpt_j_tied")
 
 
 def _derive_world(keys: NeoxKeys, world_size: int | None) -> dict[str, Any]:

@@ -1,17 +1,49 @@
-"""Sentences printed once for keys that are set and have no effect here."""
+"""Sentences printed once: keys that are set without effect, and numbers that act otherwise than in GPT-NeoX."""
 
 from __future__ import annotations
 
+from neox_train.config.hardware import uses_fp8
 from neox_train.config.keys import read_status
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 
+_FP8_PARAMETERS = (
+    "te_fp8_format",
+    "te_fp8_wgrad",
+    "te_fp8_amax_history_len",
+    "te_fp8_amax_compute_algo",
+    "te_fp8_margin",
+)
+
 
 def list_notices(config: NeoxConfig) -> list[str]:
-    """One sentence for each harmless key whose value is not its default."""
+    """One sentence for each thing a person should know about the configuration."""
+    return [*_list_harmless(config), *_note_fp8(config), *_note_clipping(config)]
+
+
+def _list_harmless(config: NeoxConfig) -> list[str]:
     sentences = []
     for name, field in NeoxKeys.model_fields.items():
-        if name in NeoxConfig.model_fields and read_status(field) == "harmless":
-            value = getattr(config, name)
-            if value != field.get_default(call_default_factory=True) and name in config.places:
-                sentences.append(f"{config.places[name]}: {name} has no effect here ({field.description})")
+        if name not in config.places or name in _FP8_PARAMETERS or read_status(field) != "harmless":
+            continue
+        if getattr(config, name) != field.get_default(call_default_factory=True):
+            sentences.append(f"{config.places[name]}: {name} has no effect here: {field.description}")
     return sentences
+
+
+def _note_fp8(config: NeoxConfig) -> list[str]:
+    written = [name for name in _FP8_PARAMETERS if name in config.places]
+    if not written or uses_fp8(config):
+        return []
+    return [
+        f"{config.places[written[0]]}: {', '.join(written)} do not switch FP8 on by themselves; "
+        "te_fp8: true, te_fp8_recipe or te_fp8_mha: true does"
+    ]
+
+
+def _note_clipping(config: NeoxConfig) -> list[str]:
+    if config.gradient_clipping != 1.0:
+        return []
+    return [
+        "gradient_clipping 1.0 is in force; GPT-NeoX drops this one value and trains without clipping, "
+        "which is gradient_clipping: 0 here"
+    ]

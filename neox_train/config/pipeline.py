@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
-from neox_train.config.reader import Document, read_yaml
+from neox_train.config.reader import Document, Place, read_yaml
 from neox_train.config.records import Record, build_record
 from neox_train.errors import ConfigError
 
@@ -77,8 +77,17 @@ class Pipeline(Record):
     datasets: dict[str, DatasetSpec] = Field(min_length=1)
     runs: dict[str, RunSpec] = Field(min_length=1)
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
-    file: str = ""
-    """The file it was read from; sentences name it."""
+    _file: str = PrivateAttr(default="the pipeline")
+    _places: dict[str, Place] = PrivateAttr(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """The file it was read from; sentences name it."""
+        return self._file
+
+    def find_places(self, path: str) -> dict[str, Place]:
+        """Places of the values below a dotted path, keyed by the rest of their paths."""
+        return {name[len(path) + 1 :]: place for name, place in self._places.items() if name.startswith(path + ".")}
 
     def dataset(self, name: str) -> DatasetSpec:
         """The dataset ``name``; raises ConfigError naming those there are."""
@@ -92,11 +101,10 @@ class Pipeline(Record):
 def load_pipeline(path: Path | str) -> Pipeline:
     """Read and check a pipeline file; raises ConfigError with file, line and key."""
     document = read_yaml(path)
-    if "file" in document.values:
-        raise ConfigError(f"{document.places['file']}: file is not a known key; remove it")
     pipeline = build_record(Pipeline, document.values, document.places, where=document.file)
     _check(pipeline, document)
-    return pipeline.model_copy(update={"file": document.file})
+    pipeline._file, pipeline._places = document.file, document.places
+    return pipeline
 
 
 def _check(pipeline: Pipeline, document: Document) -> None:
@@ -132,5 +140,5 @@ def _check(pipeline: Pipeline, document: Document) -> None:
 
 def _find(table: dict[str, Any], name: str, kind: str, file: str) -> Any:
     if name not in table:
-        raise ConfigError(f"{file or 'the pipeline'} has no {kind} '{name}'; it has {', '.join(table)}")
+        raise ConfigError(f"{file} has no {kind} '{name}'; it has {', '.join(table)}")
     return table[name]

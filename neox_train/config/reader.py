@@ -18,14 +18,14 @@ _QUOTES = ("'", '"', "|", ">")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value was written: file, line (from 1), and the text of a scalar."""
+    """Where a value was written: file, line (from 1; 0 on the command line), and the text of a scalar."""
 
     file: str
     line: int
     text: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.file}, line {self.line}"
+        return f"{self.file}, line {self.line}" if self.line else self.file
 
 
 @dataclass(frozen=True, slots=True)

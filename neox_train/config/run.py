@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from neox_train.config.cluster import Cluster
+from neox_train.config.hardware import require_hardware
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.config.load import resolve_document
 from neox_train.config.merge import merge_documents, set_overrides
@@ -18,23 +20,31 @@ def resolve_run(
 ) -> NeoxConfig:
     """Merge the run's files and overrides for ``nodes x processes_per_node`` processes.
 
-    Keys that name places (data, tokenizer, checkpoints, logs) belong to the run and are replaced, each with a notice.
-    Raises ConfigError in one sentence.
+    Keys that name places (data, tokenizer, checkpoints, logs) belong to the run, the number of processes and the
+    communication library to the cluster: they are replaced, each with a notice. Raises ConfigError in one sentence,
+    also when the cluster's device cannot run the configuration.
     """
     spec = pipeline.run(name)
-    document = merge_documents([read_yaml(file, fold_hyphens=True) for file in spec.config])
-    source = f"{pipeline.file or 'the pipeline'}, runs.{name}.overrides"
-    document = set_overrides(document, spec.overrides, source=source)
-    document, notices = _replace_places(document, _own_places(name, spec.dataset, Path(results)))
     world_size = spec.nodes * cluster.processes_per_node
-    document, more = _replace_world(document, world_size)
+    document = merge_documents([read_yaml(file, fold_hyphens=True) for file in spec.config])
+    document = set_overrides(
+        document,
+        spec.overrides,
+        source=f"{pipeline.file}: runs.{name}.overrides",
+        places=pipeline.find_places(f"runs.{name}.overrides"),
+    )
+    own = _own_places(name, spec.dataset, Path(results))
+    document, moved = _replace(document, own, "belongs to the run")
+    document, set_by_cluster = _replace(document, _own_facts(document, cluster, world_size), "comes from the cluster")
     config = resolve_document(document, world_size=world_size)
+    require_hardware(config, cluster)
+    config = _fill_peak(config, cluster)
     if vocab_size is not None:
         config = config.with_vocab_size(vocab_size)
-    return config.with_notices(*notices, *more)
+    return config.with_notices(*moved, *set_by_cluster)
 
 
-def _own_places(run: str, dataset: str, results: Path) -> dict[str, str | None]:
+def _own_places(run: str, dataset: str, results: Path) -> dict[str, Any]:
     folder, data = RunFolder.of(results, run), DatasetFolder.of(results, dataset)
     return {
         "data_path": str(data.path),
@@ -49,23 +59,26 @@ def _own_places(run: str, dataset: str, results: Path) -> dict[str, str | None]:
     }
 
 
-def _replace_places(document: Document, own: dict[str, str | None]) -> tuple[Document, list[str]]:
+def _own_facts(document: Document, cluster: Cluster, world_size: int) -> dict[str, Any]:
+    facts: dict[str, Any] = {"distributed_backend": "nccl" if cluster.device == "cuda" else "gloo"}
+    facts.update({key: world_size for key in ("world_size", "global_num_gpus") if key in document.values})
+    return facts
+
+
+def _replace(document: Document, own: dict[str, Any], reason: str) -> tuple[Document, list[str]]:
     values, places, notices = dict(document.values), dict(document.places), []
     for key, new in own.items():
         old = values.get(key)
         if old is not None and old != new:
             place = places.get(key, document.file)
-            notices.append(f"{place}: {key} belongs to the run here: {show_value(old)} -> {show_value(new)}")
+            notices.append(f"{place}: {key} {reason} here: {show_value(old)} -> {show_value(new)}")
         values[key] = new
         places.pop(key, None)
     return Document(document.file, values, places), notices
 
 
-def _replace_world(document: Document, world_size: int) -> tuple[Document, list[str]]:
-    values, notices = dict(document.values), []
-    for key in ("world_size", "global_num_gpus"):
-        old = values.pop(key, None)
-        if old is not None and old != world_size:
-            place = document.places.get(key, document.file)
-            notices.append(f"{place}: {key} comes from the cluster and the run's nodes: {old} -> {world_size}")
-    return Document(document.file, values, document.places), notices
+def _fill_peak(config: NeoxConfig, cluster: Cluster) -> NeoxConfig:
+    if config.peak_theoretical_tflops is not None or cluster.device == "cpu" or cluster.gpu is None:
+        return config
+    peak = getattr(cluster.gpu.peak_tflops, config.precision)
+    return config.model_copy(update={"peak_theoretical_tflops": peak})

@@ -1,4 +1,4 @@
-"""What a plain YAML scalar means: numbers as YAML 1.2 and people write them, booleans as GPT-NeoX's loader reads them."""
+"""What a plain YAML scalar means: numbers as people write them, booleans as GPT-NeoX's loader reads them."""
 
 from __future__ import annotations
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from neox_train.config.hardware import require_hardware
 from neox_train.config.keys import is_inactive, read_remedy, read_status
 from neox_train.config.schema import NeoxConfig, NeoxKeys
-from neox_train.errors import NotBuiltError
+from neox_train.errors import ConfigError, NotBuiltError
+
+if TYPE_CHECKING:
+    from neox_train.config.cluster import Cluster
 
 SUPPORTED: dict[str, tuple[object, ...]] = {
     "zero_stage": (0, 1, 2),
@@ -40,8 +46,15 @@ def list_unsupported(config: NeoxConfig) -> list[str]:
     return problems
 
 
-def require_trainable(config: NeoxConfig) -> None:
-    """Raise NotBuiltError, one sentence naming every key, when the configuration needs what is not built."""
+def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> None:
+    """Raise NotBuiltError, one sentence naming every key, when the configuration needs what is not built.
+
+    With a cluster also ConfigError when its device cannot run the configuration.
+    """
     problems = list_unsupported(config)
     if problems:
         raise NotBuiltError(f"this configuration needs what is not built yet: {'; '.join(problems)}")
+    if config.train_iters is None:
+        raise ConfigError("train_iters is not set; training needs the number of optimizer steps")
+    if cluster is not None:
+        require_hardware(config, cluster)
