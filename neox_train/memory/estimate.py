@@ -1,0 +1,118 @@
+"""The memory estimate of a run: the most loaded rank, part by part, against what a process may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from neox_train.config.cluster import Cluster, Gate
+from neox_train.config.parameters import count_parameters
+from neox_train.config.schema import NeoxConfig
+from neox_train.memory.gate import Verdict, judge, read_budget
+from neox_train.memory.phases import Phase, list_phases
+from neox_train.memory.plan import RankPlan, plan_rank
+from neox_train.memory.process import count_process, is_calibrated
+from neox_train.memory.remedies import Remedy, find_remedies
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryEstimate:
+    """Predicted peak of one rank; all sizes in bytes.
+
+    ``parts`` are those of the phase that is the peak and add up to ``total``; ``phases`` are the totals of all.
+    """
+
+    parts: dict[str, int]
+    total: int
+    budget: int
+    verdict: Verdict
+    peak_phase: str
+    phases: dict[str, int]
+    parameters: int
+    device_name: str
+    gate: Gate
+    calibrated: bool
+    """Whether the process's own share was measured on such a device."""
+    remedies: tuple[Remedy, ...] = field(default=())
+
+    @property
+    def fraction(self) -> float:
+        """Share of the budget that is used."""
+        return self.total / self.budget
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its numbers, in one sentence."""
+        from neox_train.memory.wording import word_verdict
+
+        return word_verdict(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of memory.json; sizes in GiB, the exact bytes beside them."""
+        return {
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "total_gib": self.total / _GIB,
+            "budget_gib": self.budget / _GIB,
+            "fraction": self.fraction,
+            "parameters": self.parameters,
+            "peak_phase": self.peak_phase,
+            "parts_gib": {name: size / _GIB for name, size in self.parts.items()},
+            "parts_bytes": dict(self.parts),
+            "phases_gib": {name: size / _GIB for name, size in self.phases.items()},
+            "device": self.device_name,
+            "calibrated": self.calibrated,
+            "gate": {"warn_above": self.gate.warn_above, "refuse_above": self.gate.refuse_above},
+            "remedies": [remedy.to_dict() for remedy in self.remedies],
+        }
+
+
+def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
+    """Estimate the peak of one rank.
+
+    ``config`` is resolved for its world size and vocabulary. Raises NotBuiltError for what the estimate does not cover
+    and ConfigError where the cluster file names no memory.
+    """
+    plan = plan_rank(config, cluster)
+    budget = read_budget(cluster)
+    peak, totals = find_peak(plan)
+    process = count_process(plan, peak.total)
+    total = totals[peak.name]
+    verdict = judge(total, budget, cluster.gate)
+    remedies = () if verdict == "fits" else find_remedies(plan, budget, cluster, total_bytes)
+    return MemoryEstimate(
+        parts={**peak.parts, "allocator": process.allocator, "process": process.base},
+        total=total,
+        budget=budget,
+        verdict=verdict,
+        peak_phase=peak.name,
+        phases=totals,
+        parameters=count_parameters(plan.architecture),
+        device_name=_name_device(cluster),
+        gate=cluster.gate,
+        calibrated=is_calibrated(plan),
+        remedies=tuple(remedies),
+    )
+
+
+def find_peak(plan: RankPlan) -> tuple[Phase, dict[str, int]]:
+    """The phase with the most tensor bytes, and every phase's total with the process itself."""
+    phases = list_phases(plan)
+    totals = {}
+    for phase in phases:
+        process = count_process(plan, phase.total)
+        totals[phase.name] = phase.total + process.base + process.allocator
+    return max(phases, key=lambda phase: phase.total), totals
+
+
+def total_bytes(plan: RankPlan) -> int:
+    """Predicted peak of a plan, in bytes."""
+    return max(find_peak(plan)[1].values())
+
+
+def _name_device(cluster: Cluster) -> str:
+    if cluster.device == "cuda" and cluster.gpu is not None:
+        return f"{cluster.gpu.type} GPU"
+    return "CPU process"

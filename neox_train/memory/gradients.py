@@ -1,0 +1,147 @@
+"""Gradients and reduction buffers through one optimizer step, as DeepSpeed 0.19.6 moves them.
+
+In every wrapper but ZeRO 2 and 3 a rank first holds whole gradients and only then reduces them; the memory the
+textbook formula takes off for ZeRO 1 comes back in the reduction buffers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from neox_train.config.parameters import list_parameters
+from neox_train.memory.groups import count_partition_gradients, list_groups
+from neox_train.memory.optimizers import count_step_bytes
+from neox_train.memory.plan import RankPlan
+from neox_train.memory.states import choose_wrapper
+
+_FP32 = 4
+_ENGINE_BUCKET_ELEMENTS = 500_000_000
+"""Elements that the engine reduces at once where ZeRO does not do it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GradientBytes:
+    """Bytes at the moments of a step that can be its peak; standing buffers (StaticBytes) are not repeated."""
+
+    carried: int
+    """Held while a later micro-batch runs forward (0 without gradient accumulation)."""
+    carried_buffers: int
+    produced: int
+    """Held at the end of the last backward pass, before reduction."""
+    produced_buffers: int
+    reduced: int
+    """Held while the last bucket is reduced."""
+    reduced_buffers: int
+    stepped: int
+    """Held during the optimizer step."""
+    step_temporaries: int
+
+
+def count_gradients(plan: RankPlan) -> GradientBytes:
+    """Bytes of gradients, reduction buffers and step temporaries of the most loaded rank."""
+    count = {"none": _count_plain, "unfused": _count_plain, "bf16": _count_bf16, "zero12": _count_zero12}
+    wrapper = choose_wrapper(plan)
+    return _count_zero3(plan) if wrapper == "zero3" else count[wrapper](plan)
+
+
+def count_bucket_bytes(plan: RankPlan) -> int:
+    """Bytes of ZeRO's reduction buckets.
+
+    A GPU allocates them whole. On a CPU only the part that is written becomes resident: no more than the model.
+    """
+    bucket = plan.reduce_bucket_elements
+    if plan.device == "cpu":
+        bucket = min(bucket, _count_parameters(plan))
+    return plan.weight_bytes * bucket * (2 if plan.overlap_comm else 1)
+
+
+def _count_plain(plan: RankPlan) -> GradientBytes:
+    """Without ZeRO: a gradient a parameter, reduced through a flat copy, stepped in fp32."""
+    sizes = [size for group in list_groups(plan) for size in group.sizes]
+    own = plan.weight_bytes * sum(sizes)
+    widened = 0 if plan.precision == "fp32" else _FP32 * sum(sizes)
+    return GradientBytes(
+        carried=own if plan.accumulation_steps > 1 else 0,
+        carried_buffers=0,
+        produced=own,
+        produced_buffers=0,
+        reduced=own,
+        reduced_buffers=plan.weight_bytes * min(sum(sizes), _ENGINE_BUCKET_ELEMENTS),
+        stepped=own,
+        step_temporaries=widened + count_step_bytes(plan, sizes),
+    )
+
+
+def _count_bf16(plan: RankPlan) -> GradientBytes:
+    """bf16 gradients added into a standing fp32 buffer, which is reduced through a flat copy in the wire's format."""
+    groups = list_groups(plan)
+    own = plan.weight_bytes * sum(group.count for group in groups)
+    padded = sum(group.padded for group in groups)
+    joined = plan.accumulation_bytes * padded if len(groups) > 1 else 0
+    wire = plan.communication_bytes * padded if plan.communication_bytes != plan.accumulation_bytes else 0
+    return GradientBytes(
+        carried=own if plan.accumulation_steps > 1 else 0,
+        carried_buffers=0,
+        produced=own,
+        produced_buffers=0,
+        reduced=own,
+        reduced_buffers=joined + wire,
+        stepped=own,
+        step_temporaries=count_step_bytes(plan, [group.partition for group in groups]),
+    )
+
+
+def _count_zero12(plan: RankPlan) -> GradientBytes:
+    """Gradients move through a bucket; those of the rank's share into one buffer, then into a flat fp32 copy."""
+    groups = list_groups(plan)
+    sizes = [size for group in groups for size in group.sizes]
+    partitions = [group.partition for group in groups]
+    share = plan.weight_bytes * count_partition_gradients(groups)
+    bucket = count_bucket_bytes(plan)
+    copy = plan.weight_bytes * min(plan.reduce_bucket_elements, sum(sizes))
+    several = plan.accumulation_steps > 1
+    if plan.zero_stage == 2:
+        carried = share if several else 0
+        produced, produced_buffers = carried + share, bucket + copy
+        carried_buffers = 0
+    else:
+        # fp16 weights accumulate in an attribute of the wider format instead of in `.grad`.
+        produced = max(plan.weight_bytes, plan.accumulation_bytes) * sum(sizes)
+        produced_buffers = bucket if plan.device == "cuda" else 0
+        carried = produced if several else 0
+        carried_buffers = produced_buffers if several else 0
+    widened = _FP32 * max(partitions)
+    narrow = plan.weight_bytes * max(partitions) if plan.weight_bytes != _FP32 else 0
+    return GradientBytes(
+        carried=carried,
+        carried_buffers=carried_buffers,
+        produced=produced,
+        produced_buffers=produced_buffers,
+        reduced=share,
+        reduced_buffers=bucket + copy,
+        stepped=share,
+        step_temporaries=widened + max(narrow, count_step_bytes(plan, partitions)),
+    )
+
+
+def _count_zero3(plan: RankPlan) -> GradientBytes:
+    """Gradients go straight into the standing flat buffer; a step widens one group at a time."""
+    groups = list_groups(plan)
+    shares = [sum(-(-size // plan.data_parallel_size) for size in group.sizes) for group in groups]
+    largest = max(size for group in groups for size in group.sizes)
+    own = plan.weight_bytes * largest
+    bucket = count_bucket_bytes(plan) if plan.device == "cpu" else 0
+    return GradientBytes(
+        carried=0,
+        carried_buffers=bucket if plan.accumulation_steps > 1 else 0,
+        produced=own,
+        produced_buffers=bucket,
+        reduced=own,
+        reduced_buffers=bucket,
+        stepped=0,
+        step_temporaries=_FP32 * max(shares) + count_step_bytes(plan, shares),
+    )
+
+
+def _count_parameters(plan: RankPlan) -> int:
+    return sum(parameter.count for parameter in list_parameters(plan.architecture))

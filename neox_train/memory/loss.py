@@ -1,0 +1,25 @@
+"""Logits and cross-entropy: often the largest tensors of a small model."""
+
+from __future__ import annotations
+
+from neox_train.memory.plan import RankPlan
+
+_FP32 = 4
+
+
+def count_loss(plan: RankPlan) -> int:
+    """Bytes at the peak of the loss.
+
+    Forward: the logits, their fp32 copy without the padding columns (none where there is nothing to change) and the
+    log-probabilities. Backward: log-probabilities, the gradient of the loss and the gradient of the logits, in fp32.
+    """
+    a = plan.architecture
+    logits = plan.weight_bytes * plan.tokens * a.padded_vocab_size
+    full = _FP32 * plan.tokens * a.vocab_size
+    changed = plan.precision != "fp32" or a.vocab_size != a.padded_vocab_size
+    return max(logits + full * (2 if changed else 1), 3 * full)
+
+
+def count_logit_gradient(plan: RankPlan) -> int:
+    """Bytes of the logits' gradient while it is multiplied into the output matrix."""
+    return plan.weight_bytes * plan.tokens * plan.architecture.padded_vocab_size

@@ -1,0 +1,126 @@
+"""The moments of a training step that can be its peak, each with its parts in bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from neox_train.memory.activations import (
+    count_activations,
+    count_backward_temporaries,
+    count_ends,
+    count_layer,
+    count_recomputed,
+)
+from neox_train.memory.gradients import GradientBytes, count_gradients
+from neox_train.memory.groups import list_groups
+from neox_train.memory.loss import count_logit_gradient, count_loss
+from neox_train.memory.plan import RankPlan
+from neox_train.memory.states import StaticBytes, choose_wrapper, count_static
+
+PARTS = (
+    "weights",
+    "master_weights",
+    "optimizer_states",
+    "gradients",
+    "activations",
+    "logits_and_loss",
+    "communication",
+    "optimizer_step",
+)
+"""Parts made of tensors, in the order they are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One moment of a step: ``parts`` holds every name of PARTS, in bytes."""
+
+    name: str
+    parts: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """Bytes of all tensors at this moment."""
+        return sum(self.parts.values())
+
+
+def list_phases(plan: RankPlan) -> list[Phase]:
+    """Every candidate for the peak, in the order of a step."""
+    static, gradients = count_static(plan), count_gradients(plan)
+    return [*_list_passes(plan, static, gradients), *_list_updates(plan, static, gradients)]
+
+
+def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) -> list[Phase]:
+    saved = count_activations(plan)
+    recomputed = count_recomputed(plan) if plan.checkpoint_layers else 0
+    working = recomputed + count_backward_temporaries(plan)
+    first_layer = count_ends(plan) + (recomputed or count_layer(plan)) + count_backward_temporaries(plan)
+    carried, buffers = gradients.carried, gradients.carried_buffers
+    return [
+        _phase("loss", static, gradients=carried, activations=saved, logits=count_loss(plan), communication=buffers),
+        _phase(
+            "backward, output layer",
+            static,
+            gradients=max(carried, _count_output_gradient(plan, gradients)),
+            activations=saved,
+            logits=count_logit_gradient(plan),
+            communication=buffers,
+        ),
+        _phase(
+            "backward, last layer",
+            static,
+            gradients=max(carried, _count_output_gradient(plan, gradients)),
+            activations=saved + working,
+            communication=gradients.produced_buffers,
+        ),
+        _phase(
+            "backward, first layer",
+            static,
+            gradients=gradients.produced,
+            activations=first_layer,
+            communication=gradients.produced_buffers,
+        ),
+    ]
+
+
+def _list_updates(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) -> list[Phase]:
+    return [
+        _phase("gradient reduction", static, gradients=gradients.reduced, communication=gradients.reduced_buffers),
+        _phase("optimizer step", static, gradients=gradients.stepped, step=gradients.step_temporaries),
+        _phase("weight gathering", static, communication=_count_gather(plan)),
+    ]
+
+
+def _phase(
+    name: str,
+    static: StaticBytes,
+    *,
+    gradients: int = 0,
+    activations: int = 0,
+    logits: int = 0,
+    communication: int = 0,
+    step: int = 0,
+) -> Phase:
+    values = (
+        static.weights,
+        static.master_weights,
+        static.optimizer_states,
+        static.gradients + gradients,
+        activations,
+        logits,
+        static.communication + communication,
+        step,
+    )
+    return Phase(name, dict(zip(PARTS, values, strict=True)))
+
+
+def _count_output_gradient(plan: RankPlan, gradients: GradientBytes) -> int:
+    a = plan.architecture
+    return min(gradients.produced, plan.weight_bytes * a.padded_vocab_size * a.hidden_size)
+
+
+def _count_gather(plan: RankPlan) -> int:
+    """gloo gathers the updated weights of a group into a second flat tensor; NCCL gathers in place."""
+    sharded = choose_wrapper(plan) in ("bf16", "zero12")
+    if plan.device == "cuda" or not sharded or plan.data_parallel_size == 1:
+        return 0
+    return plan.weight_bytes * max(group.padded for group in list_groups(plan))

@@ -1,0 +1,115 @@
+"""What one rank holds and computes: the few numbers of a run that decide its memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from neox_train.config.architecture import Architecture
+from neox_train.config.cluster import Cluster
+from neox_train.config.deepspeed import deepspeed_json
+from neox_train.config.precision import Precision
+from neox_train.config.schema import NeoxConfig
+from neox_train.errors import NotBuiltError
+
+OptimizerKind = Literal["adam", "adam_8bit", "lion", "sgd", "sgd_momentum"]
+
+_BYTES_BY_DTYPE = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2, "bfloat16": 2}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankPlan:
+    """One rank of a run. Counts of elements unless the name says bytes; every rank has the same plan."""
+
+    architecture: Architecture
+    device: Literal["cpu", "cuda"]
+    precision: Precision
+    micro_batch: int
+    """Sequences of one forward pass."""
+    accumulation_steps: int
+    data_parallel_size: int
+    zero_stage: int
+    reduce_bucket_elements: int
+    overlap_comm: bool
+    persistence_threshold: int
+    """ZeRO 3 keeps parameters of up to this many elements whole on every rank."""
+    accumulation_bytes: int
+    """Bytes of one accumulated gradient."""
+    communication_bytes: int
+    """Bytes of one gradient on the wire."""
+    optimizer: OptimizerKind
+    has_decay_groups: bool
+    """Whether biases and norms form an optimizer group of their own."""
+    checkpoint_layers: int
+    """Layers recomputed together in the backward pass; 0 keeps every activation."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of one weight, and of one activation, in matrix products."""
+        return 4 if self.precision == "fp32" else 2
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one micro-batch."""
+        return self.micro_batch * self.architecture.seq_length
+
+    @property
+    def global_batch(self) -> int:
+        """Sequences of one optimizer step."""
+        return self.micro_batch * self.accumulation_steps * self.data_parallel_size
+
+
+def plan_rank(config: NeoxConfig, cluster: Cluster) -> RankPlan:
+    """Read the plan off a resolved configuration whose vocabulary is known.
+
+    ZeRO and number formats are read from the very JSON that DeepSpeed gets. Raises NotBuiltError for a tensor or
+    pipeline degree above 1 and for offloading, which this estimate does not cover.
+    """
+    _require_covered(config)
+    engine = deepspeed_json(config)
+    zero = engine["zero_optimization"]
+    weight_dtype = "fp32" if config.precision == "fp32" else "fp16"
+    return RankPlan(
+        architecture=Architecture.from_config(config),
+        device=cluster.device,
+        precision=_read_precision(config),
+        micro_batch=config.train_micro_batch_size_per_gpu,
+        accumulation_steps=config.gradient_accumulation_steps,
+        data_parallel_size=config.data_parallel_size,
+        zero_stage=zero["stage"],
+        reduce_bucket_elements=int(zero["reduce_bucket_size"]),
+        overlap_comm=bool(zero["overlap_comm"]),
+        persistence_threshold=int(zero.get("stage3_param_persistence_threshold", 100_000)),
+        accumulation_bytes=_BYTES_BY_DTYPE[(engine.get("data_types") or {}).get("grad_accum_dtype") or weight_dtype],
+        communication_bytes=_BYTES_BY_DTYPE[engine.get("communication_data_type") or weight_dtype],
+        optimizer=_read_optimizer(config),
+        has_decay_groups=config.weight_decay > 0,
+        checkpoint_layers=config.checkpoint_num_layers if config.checkpoint_activations else 0,
+    )
+
+
+def _read_precision(config: NeoxConfig) -> Precision:
+    if config.precision is None:
+        raise ValueError("the configuration is not resolved: its precision is not known")
+    return config.precision
+
+
+def _read_optimizer(config: NeoxConfig) -> OptimizerKind:
+    kind = config.optimizer_type
+    if kind in ("adam", "adamw"):
+        return "adam_8bit" if config.use_bnb_optimizer else "adam"
+    if kind == "sgd":
+        params = (config.optimizer or {}).get("params", {})
+        return "sgd_momentum" if params.get("momentum") else "sgd"
+    if kind == "lion":
+        return "lion"
+    raise NotBuiltError(f"optimizer.type {kind!r} is not covered by the memory estimate; choose Adam, SGD or Lion")
+
+
+def _require_covered(config: NeoxConfig) -> None:
+    for key in ("model_parallel_size", "pipe_parallel_size"):
+        if getattr(config, key) > 1:
+            raise NotBuiltError(f"{key} is {getattr(config, key)}: the memory estimate covers 1 only; set {key}: 1")
+    for key in ("offload_optimizer", "offload_param"):
+        if (config.zero_optimization or {}).get(key):
+            raise NotBuiltError(f"zero_optimization.{key} is not covered by the memory estimate; remove it")

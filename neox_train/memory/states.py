@@ -1,0 +1,94 @@
+"""Tensors that live through the whole training: weights, master weights, optimizer states, standing gradients.
+
+Which tensors exist is decided by the optimizer that DeepSpeed 0.19.6 puts around ours, so that choice is repeated
+here. Counted to the byte; the tests compare with the tensors of real engines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from neox_train.memory.groups import FlatGroup, list_groups
+from neox_train.memory.optimizers import count_state_bytes
+from neox_train.memory.plan import RankPlan
+
+Wrapper = Literal["none", "unfused", "bf16", "zero12", "zero3"]
+
+_FP32 = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StaticBytes:
+    """Bytes that stay allocated on one rank, from the first step on."""
+
+    weights: int
+    master_weights: int
+    optimizer_states: int
+    gradients: int
+    """Accumulation buffers that outlive a step; most wrappers have none."""
+    communication: int
+    """Buffers that outlive a step."""
+
+    @property
+    def total(self) -> int:
+        """Sum of all."""
+        return self.weights + self.master_weights + self.optimizer_states + self.gradients + self.communication
+
+
+def choose_wrapper(plan: RankPlan) -> Wrapper:
+    """The optimizer that DeepSpeed wraps around a client optimizer.
+
+    ``none``: plain data parallel in fp32. ``unfused``: 16 bits without ZeRO, an fp32 copy a parameter. ``bf16``:
+    ZeRO 1 with bf16 weights and fp32 accumulation. ``zero12``: ZeRO 1 and 2 otherwise. ``zero3``: ZeRO 3.
+    """
+    if plan.zero_stage == 0:
+        return "none" if plan.precision == "fp32" else "unfused"
+    if plan.zero_stage == 1 and plan.precision == "bfloat16" and plan.accumulation_bytes == _FP32:
+        return "bf16"
+    return "zero3" if plan.zero_stage == 3 else "zero12"
+
+
+def count_static(plan: RankPlan) -> StaticBytes:
+    """Bytes of every tensor that lives from step to step."""
+    groups = list_groups(plan)
+    wrapper = choose_wrapper(plan)
+    if wrapper in ("none", "unfused"):
+        return _count_unsharded(plan, groups)
+    if wrapper == "zero3":
+        return _count_zero3(plan, groups)
+    partitions = [group.partition for group in groups]
+    padded = sum(group.padded for group in groups)
+    return StaticBytes(
+        weights=plan.weight_bytes * padded,
+        master_weights=_FP32 * sum(partitions),
+        optimizer_states=count_state_bytes(plan.optimizer, partitions),
+        gradients=plan.accumulation_bytes * padded if wrapper == "bf16" else 0,
+        communication=0,
+    )
+
+
+def _count_unsharded(plan: RankPlan, groups: list[FlatGroup]) -> StaticBytes:
+    sizes = [size for group in groups for size in group.sizes]
+    return StaticBytes(
+        weights=plan.weight_bytes * sum(sizes),
+        master_weights=0 if plan.precision == "fp32" else _FP32 * sum(sizes),
+        optimizer_states=count_state_bytes(plan.optimizer, sizes),
+        gradients=0,
+        communication=0,
+    )
+
+
+def _count_zero3(plan: RankPlan, groups: list[FlatGroup]) -> StaticBytes:
+    """ZeRO 3 cuts every parameter by itself; small ones stay whole on every rank besides."""
+    ranks = plan.data_parallel_size
+    sizes = [size for group in groups for size in group.sizes]
+    shares = [sum(-(-size // ranks) for size in group.sizes) for group in groups]
+    whole = sum(size for size in sizes if size <= plan.persistence_threshold)
+    return StaticBytes(
+        weights=plan.weight_bytes * (sum(shares) + whole),
+        master_weights=_FP32 * sum(shares),
+        optimizer_states=count_state_bytes(plan.optimizer, shares),
+        gradients=plan.accumulation_bytes * sum(shares),
+        communication=plan.communication_bytes * plan.reduce_bucket_elements if plan.device == "cuda" else 0,
+    )

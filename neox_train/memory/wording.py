@@ -1,0 +1,62 @@
+"""Sentences about an estimate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from neox_train.memory.estimate import MemoryEstimate
+
+_GIB = 1 << 30
+_MIB = 1 << 20
+
+PART_NAMES = {
+    "weights": "weights",
+    "master_weights": "fp32 master weights",
+    "optimizer_states": "optimizer states",
+    "gradients": "gradients",
+    "activations": "activations",
+    "logits_and_loss": "logits and loss",
+    "communication": "communication buffers",
+    "optimizer_step": "optimizer temporaries",
+    "allocator": "allocator",
+    "process": "process",
+}
+"""How people read the parts."""
+
+
+def word_size(size: int) -> str:
+    """``12.34 GiB``, or whole MiB below one GiB."""
+    return f"{size / _GIB:.2f} GiB" if size >= _GIB else f"{size / _MIB:.0f} MiB"
+
+
+def word_verdict(estimate: MemoryEstimate) -> str:
+    """The verdict in one sentence: need, budget, share, peak, largest parts."""
+    opening = {"fits": "fits", "tight": "fits, but tightly", "does_not_fit": "does not fit"}[estimate.verdict]
+    names = sorted(estimate.parts, key=lambda name: estimate.parts[name], reverse=True)[:2]
+    largest = " and ".join(f"{PART_NAMES[name]} ({word_size(estimate.parts[name])})" for name in names)
+    caution = "" if estimate.calibrated else "; not calibrated on this kind of device"
+    return (
+        f"{opening}: a rank needs {word_size(estimate.total)} of the {word_size(estimate.budget)} of a "
+        f"{estimate.device_name} ({estimate.fraction:.0%}), most of it {largest}, at its peak in the phase "
+        f"'{estimate.peak_phase}'{caution}"
+    )
+
+
+def word_remedies(estimate: MemoryEstimate) -> str:
+    """The remedies in one clause; empty without any."""
+    if not estimate.remedies:
+        return ""
+    listed = "; ".join(
+        f"({index}) {remedy.change} [{_word_keys(remedy.keys)}] -> {word_size(remedy.total)}"
+        for index, remedy in enumerate(estimate.remedies, 1)
+    )
+    if any(remedy.fits for remedy in estimate.remedies):
+        return f"any of these makes it fit: {listed}"
+    return f"even these do not make it fit, so choose a smaller model or more memory a process: {listed}"
+
+
+def _word_keys(keys: dict[str, object]) -> str:
+    return ", ".join(
+        f"{key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in keys.items()
+    )
