@@ -49,8 +49,14 @@ DATASETS = {name: DatasetFolder.of(RESULTS, name) for name in PIPELINE.datasets}
 RUNS = {name: RunFolder.of(RESULTS, name) for name in PIPELINE.runs}
 REPORT = RESULTS / "report" / "index.html"
 
-# The interpreter that runs Snakemake also runs the stages, whether or not its environment is activated.
-NEOX_TRAIN = f"{shlex.quote(sys.executable)} -m neox_train.cli"
+# `stage` calls a stage with the interpreter that runs Snakemake, whether or not its environment is activated. The rules
+# do not name the files as parameters: the same pipeline under another file name is the same work.
+shell.prefix(
+    "set -euo pipefail; "
+    f"CLUSTER={shlex.quote(str(CLUSTER_FILE))}; "
+    f'stage() {{{{ {shlex.quote(sys.executable)} -m neox_train.cli "$@"'
+    f" --pipeline {shlex.quote(str(PIPELINE_FILE))} --results {shlex.quote(str(RESULTS))}; }}}}; "
+)
 
 
 wildcard_constraints:
@@ -121,5 +127,5 @@ def show_failures():
 if workflow.is_main_process:
     for sentence in withdraw_false_markers(DATASETS.values(), RUNS.values()):
         tell(sentence)
-    if workflow.dryrun:
-        show_plan()
+    # Here and not in onstart, which a dry run leaves out.
+    show_plan()

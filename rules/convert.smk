@@ -11,5 +11,4 @@ rule convert:
     message:
         "converting {wildcards.run}"
     shell:
-        "{NEOX_TRAIN} convert {wildcards.run} --pipeline {PIPELINE_FILE} --results {RESULTS}"
-        " 2>&1 | tee -i {log}"
+        "stage convert {wildcards.run} 2>&1 | tee -i {log}"

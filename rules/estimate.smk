@@ -15,5 +15,4 @@ rule estimate:
     message:
         "estimating the memory of {wildcards.run}"
     shell:
-        "{NEOX_TRAIN} estimate {wildcards.run} --pipeline {PIPELINE_FILE} --cluster {CLUSTER_FILE} --results {RESULTS}"
-        " 2>&1 | tee -i {log}"
+        "stage estimate {wildcards.run} --cluster $CLUSTER 2>&1 | tee -i {log}"

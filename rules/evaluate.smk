@@ -13,5 +13,4 @@ rule evaluate:
     message:
         "evaluating {wildcards.run}"
     shell:
-        "{NEOX_TRAIN} evaluate {wildcards.run} --pipeline {PIPELINE_FILE} --results {RESULTS}"
-        " 2>&1 | tee -i {log}"
+        "stage evaluate {wildcards.run} 2>&1 | tee -i {log}"

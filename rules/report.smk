@@ -11,5 +11,4 @@ rule report:
     message:
         "writing the report"
     shell:
-        "{NEOX_TRAIN} report --pipeline {PIPELINE_FILE} --results {RESULTS}"
-        " 2>&1 | tee -i {log}"
+        "stage report 2>&1 | tee -i {log}"

@@ -13,5 +13,4 @@ rule tokenize:
     message:
         "tokenizing {wildcards.dataset}"
     shell:
-        "{NEOX_TRAIN} tokenize {wildcards.dataset} --pipeline {PIPELINE_FILE} --results {RESULTS}"
-        " 2>&1 | tee -i {log}"
+        "stage tokenize {wildcards.dataset} 2>&1 | tee -i {log}"

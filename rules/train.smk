@@ -19,5 +19,4 @@ rule train:
     message:
         "training {wildcards.run}"
     shell:
-        "{NEOX_TRAIN} submit {wildcards.run} --pipeline {PIPELINE_FILE} --cluster {CLUSTER_FILE} --results {RESULTS}"
-        " 2>&1 | tee -i -a {log}"
+        "stage submit {wildcards.run} --cluster $CLUSTER 2>&1 | tee -i -a {log}"
