@@ -41,15 +41,18 @@ def thin_points(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]
 
 
 def smooth_points(points: Sequence[Point], *, window: int) -> list[Point]:
-    """Exponential moving average over about ``window`` points, unbiased at the start; gaps stay gaps."""
-    decay = 1 - 2 / (window + 1)
-    total, weight = 0.0, 0.0
+    """Mean over the ``window`` points around each point, fewer at both ends; centred, so that falls are not delayed.
+
+    Gaps stay gaps and do not count.
+    """
+    sums, counts = [0.0], [0]
+    for _, y in points:
+        sums.append(sums[-1] + (y or 0.0))
+        counts.append(counts[-1] + (y is not None))
     smoothed: list[Point] = []
-    for x, y in points:
-        if y is None:
-            smoothed.append((x, None))
-            continue
-        total = decay * total + (1 - decay) * y
-        weight = decay * weight + (1 - decay)
-        smoothed.append((x, total / weight))
+    for index, (x, y) in enumerate(points):
+        reach = min(window // 2, index, len(points) - 1 - index)
+        first, last = index - reach, index + reach + 1
+        mean = (sums[last] - sums[first]) / max(counts[last] - counts[first], 1)
+        smoothed.append((x, None if y is None else mean))
     return smoothed

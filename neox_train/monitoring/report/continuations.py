@@ -37,11 +37,16 @@ def write_continuations(pairs: _Pairs) -> Html:
 
 
 def _write_prompt(texts: Sequence[tuple[RunFacts, Json]]) -> Html:
-    return element("div", [_write_text(fact, text) for fact, text in texts], class_="pair")
+    truth = texts[0][1].get("real_continuation")
+    real = element("div", element("pre", truth), class_="sample")
+    return element(
+        "div",
+        element("div", [_write_text(fact, text) for fact, text in texts], class_="pair"),
+        element("details", element("summary", "What the document really says"), real, class_="truth"),
+    )
 
 
 def _write_text(fact: RunFacts, text: Json) -> Html:
-    ended = element("span", "end of document", class_="badge") if text.get("ended") else None
     return element(
         "article",
         element("div", element("span", class_=f"dot c{fact.colour}"), element("b", fact.name)),
@@ -49,12 +54,7 @@ def _write_text(fact: RunFacts, text: Json) -> Html:
             "pre",
             element("span", text.get("prompt"), class_="prompt"),
             element("mark", text.get("continuation"), class_=f"c{fact.colour}"),
-            ended,
-        ),
-        element(
-            "details",
-            element("summary", "What the document really says"),
-            element("pre", text.get("real_continuation")),
+            element("span", "end of document", class_="badge") if text.get("ended") else None,
         ),
         class_="sample",
     )

@@ -14,6 +14,7 @@ from neox_train.monitoring.report.inputs import Json, RunInputs
 from neox_train.monitoring.report.restarts import find_restarts
 
 _SMOOTHED_FROM = 60
+_LOSS = "loss (nats per token)"
 _Pairs = Sequence[tuple[RunFacts, RunInputs]]
 
 
@@ -33,48 +34,62 @@ def _write_legend(pairs: _Pairs) -> Html:
 
 
 def _write_loss(pairs: _Pairs) -> Html:
-    series: list[Series] = []
-    smoothed = False
-    for fact, run in pairs:
-        points = _points(run.of_kind("train"), "loss")
-        validation = _points(run.of_kind("validation"), "loss")
-        if len(points) >= _SMOOTHED_FROM:
-            smoothed = True
-            series.append(Series(f"{fact.name}, training", points, fact.colour, "faint"))
-            points = smooth_points(points, window=max(8, len(points) // 25))
-        series.append(Series(f"{fact.name}, training", points, fact.colour))
-        last = next((y for _, y in reversed(validation) if y is not None), None)
-        label = f"{fact.name[:16]} {format_decimal(last)}" if last is not None else None
-        series.append(Series(f"{fact.name}, validation", validation, fact.colour, "dots", label))
-    marks = _marks(pairs)
-    chart = LineChart("Training and validation loss of all runs", "step", "loss (nats per token)", series, marks)
-    caption = "Lines: training loss"
-    caption += ", smoothed, with each step's own value faint behind it. " if smoothed else ". "
-    caption += "Circles: validation loss, its last value at the right. "
-    caption += "Dashed verticals: restarts. " if marks else ""
+    series = [line for fact, run in pairs for line in _loss_series(fact, run)]
+    chart = LineChart("Training and validation loss of all runs", "step", _LOSS, series, _marks(pairs))
+    smoothed = any(line.style == "faint" for line in series)
+    caption = [
+        "Lines: training loss, smoothed, with each step's own value faint behind it."
+        if smoothed
+        else "Lines: training loss.",
+        "Circles: validation loss, its last value at the right.",
+        "Dashed verticals: restarts." if chart.marks else "",
+    ]
     unlabelled = replace(chart, series=[replace(line, end_label=None) for line in series])
     return element(
         "figure",
         draw_lines(chart, width=1060, height=420, class_="wide"),
         draw_lines(unlabelled, width=400, height=320, class_="narrow"),
-        element("figcaption", caption),
+        element("figcaption", " ".join(caption)),
     )
+
+
+def _loss_series(fact: RunFacts, run: RunInputs) -> list[Series]:
+    points = _points(run.of_kind("train"), "loss")
+    validation = _points(run.of_kind("validation"), "loss")
+    last = next((y for _, y in reversed(validation) if y is not None), None)
+    label = f"{fact.name[:16]} {format_decimal(last)}" if last is not None else None
+    lines = []
+    if len(points) >= _SMOOTHED_FROM:
+        lines.append(Series(f"{fact.name}, training", points, fact.colour, "faint"))
+        points = smooth_points(points, window=max(8, len(points) // 25))
+    lines.append(Series(f"{fact.name}, training", points, fact.colour))
+    return [*lines, Series(f"{fact.name}, validation", validation, fact.colour, "dots", label)]
 
 
 def _write_multiples(pairs: _Pairs) -> Html:
     unit = "GPU" if any(fact.device == "cuda" for fact, _ in pairs) else "process"
-    charts = [
-        ("Throughput", f"tokens/s per {unit}", "tokens_per_second_per_gpu", True),
-        ("Learning rate", "learning rate", "lr", True),
-        ("Gradient norm", "norm before clipping", "grad_norm", True),
-    ]
-    figures = []
-    for title, y_label, key, from_zero in charts:
+    charts = [("Loss, second half", LineChart("Loss of all runs, second half", "step", _LOSS, _second_half(pairs)))]
+    for title, y_label, key in (
+        ("Throughput", f"tokens/s per {unit}", "tokens_per_second_per_gpu"),
+        ("Learning rate", "", "lr"),
+        ("Gradient norm", "norm before clipping", "grad_norm"),
+    ):
         series = [Series(fact.name, _points(run.of_kind("train"), key), fact.colour) for fact, run in pairs]
-        if any(y is not None for line in series for _, y in line.points):
-            chart = LineChart(f"{title} of all runs", "step", y_label, series, _marks(pairs), from_zero)
-            figures.append(element("figure", element("h3", title), draw_lines(chart, width=400, height=250)))
+        charts.append((title, LineChart(f"{title} of all runs", "step", y_label, series, from_zero=True)))
+    marks = _marks(pairs)
+    figures = [
+        element("figure", element("h3", title), draw_lines(replace(chart, marks=marks), width=440, height=260))
+        for title, chart in charts
+        if any(y is not None for line in chart.series for _, y in line.points)
+    ]
     return element("div", figures, class_="multiples")
+
+
+def _second_half(pairs: _Pairs) -> list[Series]:
+    """The loss where runs part: the first half's fall would press their difference flat."""
+    lines = [line for fact, run in pairs for line in _loss_series(fact, run) if line.style != "faint"]
+    middle = max((x for line in lines for x, _ in line.points), default=0.0) / 2
+    return [replace(line, points=[p for p in line.points if p[0] >= middle], end_label=None) for line in lines]
 
 
 def _marks(pairs: _Pairs) -> list[Mark]:

@@ -11,7 +11,6 @@ from neox_train.monitoring.report.inputs import RunInputs
 from neox_train.monitoring.report.tables import write_row, write_table
 
 _PALETTE = 8
-_WIDEST_PERCENT = 72
 
 
 def write_memory(pairs: Sequence[tuple[RunFacts, RunInputs]]) -> Html:
@@ -25,7 +24,7 @@ def write_memory(pairs: Sequence[tuple[RunFacts, RunInputs]]) -> Html:
         legend = [element("li", element("i", class_=f"p{index % _PALETTE}"), name) for index, name in enumerate(names)]
         body = [
             element("ul", legend, class_="legend"),
-            element("div", [_write_bars(fact, run, names, widest or 1.0) for fact, run in known], class_="bars"),
+            element("div", [_write_bars(fact, run, names, widest or 1.0) for fact, run in known], class_="bars wordy"),
             element("details", element("summary", "Figures"), _write_table(known, names), style="margin-top:14px"),
         ]
     text = "Estimate before the start (coloured by part) and measured peak (plain) of the fullest process."
@@ -82,7 +81,7 @@ def _write_bars(fact: RunFacts, run: RunInputs, names: Sequence[str], widest: fl
 def _write_track(value: float | None, widest: float, what: str, class_: str, segments: Sequence[Html]) -> Html:
     if value is None:
         return element("div", element("span", f"{what}: not known yet", class_="meta"), class_="track")
-    width = f"width:{_WIDEST_PERCENT * value / widest:.2f}%"
+    width = f"--w:{value / widest:.4f}"
     label = [element("b", format_gib(value)), element("span", what, class_="meta")]
     return element("div", element("div", segments, class_=f"bar{class_}", style=width), label, class_="track")
 

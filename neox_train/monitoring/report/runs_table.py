@@ -16,21 +16,22 @@ from neox_train.monitoring.quantities import (
 )
 from neox_train.monitoring.report.facts import RunFacts
 
-Cell = Callable[[RunFacts], tuple[object, object]]
+Cell = Callable[[RunFacts], tuple[object, list[str]]]
+"""The value of a cell and the small lines below it."""
 
 
 def write_runs(facts: Sequence[RunFacts]) -> Html:
     """One row a run; on a narrow screen each row becomes a list of labelled values."""
     unit = "GPU" if any(fact.device == "cuda" for fact in facts) else "process"
     columns: list[tuple[str, Cell]] = [
-        ("Parameters", lambda fact: (format_count(fact.parameters), None)),
-        ("Tokens", lambda fact: (format_count(fact.tokens), None)),
+        ("Parameters", lambda fact: (format_count(fact.parameters), [])),
+        ("Tokens", lambda fact: (format_count(fact.tokens), [])),
         ("Steps", _steps),
-        ("Validation loss", lambda fact: (format_decimal(fact.validation_loss), None)),
+        ("Validation loss", lambda fact: (format_decimal(fact.validation_loss), [])),
         ("Bits per byte", _bits_per_byte),
         (f"Tokens/s per {unit}", lambda fact: (format_integer(fact.tokens_per_second), _mfu(fact))),
         (f"Peak memory per {unit}", _memory),
-        ("Training time", lambda fact: (format_seconds(fact.wall_seconds), None)),
+        ("Training time", lambda fact: (format_seconds(fact.wall_seconds), [])),
         ("Attempts", _attempts),
     ]
     best = {
@@ -68,43 +69,43 @@ def _write_row(fact: RunFacts, columns: Sequence[tuple[str, Cell]], best: dict[s
     for name, cell in columns:
         value, extra = cell(fact)
         strong = "best" if best.get(name) == fact.name else None
-        shown = element("span", element("span", value, class_=strong), element("small", extra) if extra else None)
+        shown = element("span", element("span", value, class_=strong), [element("small", line) for line in extra])
         cells.append(element("td", shown, data_label=name))
     return element("tr", title, cells)
 
 
-def _steps(fact: RunFacts) -> tuple[object, object]:
+def _steps(fact: RunFacts) -> tuple[object, list[str]]:
     if fact.steps is not None and fact.train_iters is not None and fact.steps < fact.train_iters:
-        return format_integer(fact.steps), f"of {format_integer(fact.train_iters)}"
-    return format_integer(fact.steps), None
+        return format_integer(fact.steps), [f"of {format_integer(fact.train_iters)}"]
+    return format_integer(fact.steps), []
 
 
-def _bits_per_byte(fact: RunFacts) -> tuple[object, object]:
+def _bits_per_byte(fact: RunFacts) -> tuple[object, list[str]]:
     if fact.bits_per_byte is None:
-        return UNKNOWN, "not evaluated yet"
+        return UNKNOWN, ["not evaluated yet"]
     yardsticks = (("unigram", fact.unigram_bits_per_byte), ("xz", fact.xz_bits_per_byte))
     beside = [f"{name} {format_decimal(value, 2)}" for name, value in yardsticks if value is not None]
-    return format_decimal(fact.bits_per_byte), ", ".join(beside)
+    return format_decimal(fact.bits_per_byte), beside
 
 
-def _mfu(fact: RunFacts) -> str | None:
-    return f"MFU {format_percent(fact.mfu)}" if fact.mfu is not None else None
+def _mfu(fact: RunFacts) -> list[str]:
+    return [f"MFU {format_percent(fact.mfu)}"] if fact.mfu is not None else []
 
 
-def _memory(fact: RunFacts) -> tuple[object, object]:
+def _memory(fact: RunFacts) -> tuple[object, list[str]]:
     if fact.measured_gib is None and fact.estimated_gib is None:
-        return UNKNOWN, None
-    estimate = f"estimate {format_gib(fact.estimated_gib)}"
+        return UNKNOWN, []
+    estimate = [f"estimate {format_gib(fact.estimated_gib)}"]
     if fact.memory_error is not None:
-        estimate += f" ({format_percent(fact.memory_error, signed=True)})"
+        estimate.append(f"error {format_percent(fact.memory_error, signed=True)}")
     return format_gib(fact.measured_gib), estimate
 
 
-def _attempts(fact: RunFacts) -> tuple[object, object]:
+def _attempts(fact: RunFacts) -> tuple[object, list[str]]:
     if not fact.attempts:
-        return UNKNOWN, None
+        return UNKNOWN, []
     restarts = len(fact.attempts) - 1
-    return len(fact.attempts), f"{restarts} restart{'s' if restarts != 1 else ''}" if restarts else None
+    return len(fact.attempts), [f"{restarts} restart{'s' if restarts != 1 else ''}"] if restarts else []
 
 
 def _lowest(facts: Sequence[RunFacts], figure: Callable[[RunFacts], float | None]) -> str | None:

@@ -17,14 +17,15 @@ _PAGE = """
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,
 "Noto Sans","DejaVu Sans",sans-serif;-webkit-text-size-adjust:100%}
-main{max-width:1120px;margin:0 auto;padding:0 20px 48px}
-header{max-width:1120px;margin:0 auto;padding:40px 20px 8px}
+main{max-width:1180px;margin:0 auto;padding:0 20px 48px}
+header{max-width:1180px;margin:0 auto;padding:40px 20px 8px}
 h1{font-size:1.9rem;line-height:1.2;margin:0 0 6px;letter-spacing:-.01em}
 h2{font-size:1.2rem;margin:0 0 4px}h3{font-size:1rem;margin:0 0 8px}
 p{margin:0 0 10px}.lead{font-size:1.12rem;max-width:46em}.note,.meta,figcaption{color:var(--soft);font-size:.9rem}
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:22px 24px;margin-top:20px;
-overflow-wrap:anywhere}
-.note{max-width:62em}a{color:inherit}nav{margin-top:14px;font-size:.9rem}nav a{margin-right:16px;color:var(--soft)}
+overflow-wrap:break-word}
+.note{max-width:62em}a{color:inherit}
+nav{margin-top:14px;font-size:.9rem;display:flex;flex-wrap:wrap;gap:4px 16px}nav a{color:var(--soft)}
 code,pre,.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:.86em}
 .dot{display:inline-block;width:.72em;height:.72em;border-radius:50%;background:var(--c);margin-right:.5em;flex:none}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:10px 0 2px;padding:0;list-style:none;font-size:.9rem}
@@ -43,7 +44,8 @@ thead th{color:var(--soft);font-weight:600;font-size:.8rem;line-height:1.25;vert
 tbody tr:last-child>*{border-bottom:0}th:first-child,td:first-child,.text td,.text th{text-align:left}
 tbody th{font-weight:600}td small,th small{display:block;color:var(--soft);font-weight:400;font-size:.82rem}
 .best{font-weight:700}.differs td{background:var(--mark)}.kv td:first-child{color:var(--soft);white-space:nowrap}
-.kv td{text-align:left;padding:4px 10px}.runs tbody th{min-width:12em}
+.kv td{text-align:left;padding:4px 10px;overflow-wrap:anywhere}.runs tbody th{min-width:15em}
+.runs td{white-space:nowrap}
 @media (max-width:720px){
 .runs thead{display:none}.runs,.runs tbody,.runs tr,.runs th,.runs td{display:block}
 .runs tr{padding:10px 0;border-bottom:1px solid var(--line)}.runs tr:last-child{border-bottom:0}
@@ -62,7 +64,7 @@ stroke-linecap:round}.faint polyline{stroke-width:1;opacity:.38}.dots polyline{s
 .dots circle{fill:var(--card);stroke:var(--c);stroke-width:2}.mark line{stroke:var(--c);stroke-dasharray:5 4;opacity:.8}
 .mark path{fill:var(--c)}
 .narrow{display:none}@media (max-width:720px){.wide{display:none}.narrow{display:block}}
-.multiples{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(300px,100%),1fr));gap:20px 28px}
+.multiples{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(400px,100%),1fr));gap:20px 36px}
 .multiples figure h3{margin:0}
 """
 
@@ -70,26 +72,32 @@ _BARS = """
 .bars{display:grid;grid-template-columns:minmax(6em,max-content) 1fr;gap:9px 14px;margin-top:16px;align-items:center}
 .bars .name{display:flex;align-items:baseline;font-size:.95rem}.bars .name .meta{margin-left:.4em}
 .track{display:flex;align-items:center;gap:10px;min-width:0}
-.bar{height:22px;border-radius:4px;background:var(--c);min-width:2px;display:flex;overflow:hidden;flex:none}
+.bar{height:22px;border-radius:4px;background:var(--c);min-width:2px;display:flex;overflow:hidden;flex:none;
+width:calc((100% - 5em)*var(--w))}.wordy .bar{width:calc((100% - 18em)*var(--w))}
 .bar.low{height:14px}.bar i{display:block;height:100%;background:var(--p)}.track b{white-space:nowrap;font-size:.95rem}
 .track .meta{white-space:nowrap}
-.p0{--p:var(--s0)}.p1{--p:var(--s2)}.p2{--p:var(--s1)}.p3{--p:var(--s3)}.p4{--p:var(--s5)}.p5{--p:var(--s6)}
-.p6{--p:var(--s4)}.p7{--p:var(--s7)}
+.p0{--p:#7c8aa5}.p1{--p:#c9a86a}.p2{--p:#8fb3a3}.p3{--p:#b58aa5}.p4{--p:#5f7f8f}.p5{--p:#a9b7cc}.p6{--p:#d98f78}
+.p7{--p:#9a93c4}
 .legend i{display:inline-block;width:.8em;height:.8em;border-radius:2px;background:var(--p);margin-right:.5em}
-.ruler{position:relative;height:24px;width:100%;border-bottom:2px solid var(--line)}
-.ruler i{position:absolute;bottom:-7px;width:12px;height:12px;margin-left:-6px;border-radius:50%;background:var(--c)}
+.ruler{position:relative;height:24px;width:100%;
+background:linear-gradient(var(--line),var(--line)) 0 50%/100% 2px no-repeat}
+.ruler i{position:absolute;top:6px;width:12px;height:12px;margin-left:-6px;border-radius:50%;background:var(--c)}
 .ruler i.hollow{background:var(--card);border:2px solid var(--c)}
-.ruler u{position:absolute;bottom:-10px;height:30px;border-left:2px dashed var(--bad)}
-@media (max-width:720px){.bars{grid-template-columns:1fr;gap:3px}.bars .track{margin-bottom:10px}}
+.ruler u{position:absolute;top:-3px;height:30px;border-left:2px dashed var(--bad)}
+@media (max-width:720px){.bars{grid-template-columns:1fr;gap:3px}
+.bars .track{margin-bottom:8px;flex-wrap:wrap;gap:2px 10px}
+.wordy .bar{width:calc(100%*var(--w))}}
 """
 
 _TEXTS = """
 .texts{display:grid;gap:14px;margin-top:14px}
 .sample{border:1px solid var(--line);border-radius:8px;padding:14px 16px;background:var(--code);min-width:0}
 .sample pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:6px 0 0;line-height:1.5}
-.sample .prompt{color:var(--soft)}.sample mark{background:none;color:var(--ink);border-left:0;
-box-shadow:inset 0 -.5em 0 color-mix(in srgb,var(--c) 22%,transparent)}
-.sample details{border:0;padding:8px 0 0}.sample summary{font-weight:400;font-size:.88rem;color:var(--soft)}
+.sample .prompt{color:var(--soft)}.sample mark{color:var(--ink);
+background:color-mix(in srgb,var(--c) 15%,transparent);border-radius:3px;padding:1px 0;
+-webkit-box-decoration-break:clone;box-decoration-break:clone}
+.truth{border:0;padding:8px 0 0}.truth summary{font-weight:400;font-size:.88rem;color:var(--soft)}
+.truth .sample{margin-top:8px}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));gap:14px}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:14px;margin:14px 0}
 .tiles div{border-left:3px solid var(--line);padding-left:12px}.tiles b{display:block;font-size:1.25rem;line-height:1.3}

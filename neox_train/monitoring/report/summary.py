@@ -73,7 +73,7 @@ def _write_group(facts: Sequence[RunFacts], run: RunInputs) -> Html:
                 element("div", element("span", class_=f"dot {colour}"), name, class_="name"),
                 element(
                     "div",
-                    element("div", class_=f"bar {colour}", style=f"width:{84 * value / widest:.2f}%"),
+                    element("div", class_=f"bar {colour}", style=f"--w:{value / widest:.4f}"),
                     element("b", format_decimal(value)),
                     class_="track",
                 ),
