@@ -10,13 +10,14 @@ from neox_train.config.conflict import ConflictError
 from neox_train.config.layers import derive_ffn_width, expand_attention
 from neox_train.config.optimizer import fill_optimizer, fill_zero
 from neox_train.config.precision import derive_precision, fill_fp16
+from neox_train.config.rules import check_rules
 from neox_train.config.schema import NeoxKeys
 from neox_train.config.vocabulary import pad_vocab_size
 
 
 def derive_values(keys: NeoxKeys, world_size: int | None, vocab_size: int | None) -> dict[str, Any]:
     """Values to lay over the keys; raises ConflictError where keys contradict each other."""
-    _check_shape(keys)
+    check_rules(keys)
     values: dict[str, Any] = {}
     values.update(_derive_world(keys, world_size))
     batches = derive_batches(
@@ -41,32 +42,6 @@ def derive_values(keys: NeoxKeys, world_size: int | None, vocab_size: int | None
             vocab_size, keys.make_vocab_size_divisible_by, values["model_parallel_size"]
         )
     return values
-
-
-def _check_shape(keys: NeoxKeys) -> None:
-    if keys.hidden_size % keys.num_attention_heads:
-        raise ConflictError(
-            f"hidden_size {keys.hidden_size} is not a multiple of num_attention_heads {keys.num_attention_heads}; "
-            "choose a number of heads that divides it",
-            "num_attention_heads",
-            "hidden_size",
-        )
-    if keys.num_kv_heads is not None and keys.num_attention_heads % keys.num_kv_heads:
-        raise ConflictError(
-            f"num_attention_heads {keys.num_attention_heads} is not a multiple of num_kv_heads {keys.num_kv_heads}; "
-            "choose a number of key-value heads that divides it",
-            "num_kv_heads",
-            "num_attention_heads",
-        )
-    if keys.seq_length is not None and keys.seq_length > keys.max_position_embeddings:
-        raise ConflictError(
-            f"seq_length {keys.seq_length} is more than max_position_embeddings {keys.max_position_embeddings}; "
-            "shorten the sequence or raise max_position_embeddings",
-            "seq_length",
-            "max_position_embeddings",
-        )
-    if keys.gpt_j_tied and not keys.gpt_j_residual:
-        raise ConflictError("gpt_j_tied needs a parallel residual; set gpt_j_residual: true too", "gpt_j_tied")
 
 
 def _derive_world(keys: NeoxKeys, world_size: int | None) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def resolve_document(document: Document, *, world_size: int | None = None) -> Ne
         keys = NeoxKeys.model_validate(values)
         DerivedKeys.model_validate(written)
     except ValidationError as error:
-        raise explain_validation(error, document.places, known=NeoxConfig.model_fields, where=document.file) from None
+        raise explain_validation(error, NeoxConfig, document.places, document.file) from None
     try:
         derived = derive_values(keys, world_size, written.get("vocab_size"))
         config = NeoxConfig.model_validate({**keys.model_dump(), **derived})

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import types
 import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.fields import FieldInfo
 
+from neox_train.config.annotations import list_options
 from neox_train.config.reader import Place
 from neox_train.config.validation import explain_validation
 
@@ -33,7 +32,7 @@ def build_record(kind: type[R], values: Mapping[str, Any], places: Mapping[str, 
     try:
         return kind.model_validate(restored)
     except ValidationError as error:
-        raise explain_validation(error, places, known=_list_names(kind), where=where) from None
+        raise explain_validation(error, kind, places, where) from None
 
 
 def _restore_model(kind: type[BaseModel], values: dict[str, Any], places: Mapping[str, Place], path: str) -> Any:
@@ -41,12 +40,12 @@ def _restore_model(kind: type[BaseModel], values: dict[str, Any], places: Mappin
     for key, value in values.items():
         field = kind.model_fields.get(key)
         child = f"{path}.{key}" if path else str(key)
-        restored[key] = value if field is None else _restore(_annotation(field), value, places, child)
+        restored[key] = value if field is None else _restore(field.annotation, value, places, child)
     return restored
 
 
 def _restore(annotation: Any, value: Any, places: Mapping[str, Place], path: str) -> Any:
-    options = _options(annotation)
+    options = list_options(annotation)
     if isinstance(value, dict):
         for option in options:
             if isinstance(option, type) and issubclass(option, BaseModel):
@@ -67,24 +66,3 @@ def _restore(annotation: Any, value: Any, places: Mapping[str, Place], path: str
     if wants_text and not wants_number and value is not None and place is not None and place.text is not None:
         return place.text
     return value
-
-
-def _annotation(field: FieldInfo) -> Any:
-    return field.annotation
-
-
-def _options(annotation: Any) -> tuple[Any, ...]:
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return tuple(option for part in typing.get_args(annotation) for option in _options(part))
-    return (annotation,)
-
-
-def _list_names(kind: type[BaseModel]) -> set[str]:
-    names = set(kind.model_fields)
-    for field in kind.model_fields.values():
-        for option in _options(field.annotation):
-            candidates = [option, *typing.get_args(option)]
-            for candidate in candidates:
-                if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-                    names |= _list_names(candidate)
-    return names

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from neox_train.config.hardware import require_hardware
 from neox_train.config.keys import is_inactive, read_remedy, read_status
+from neox_train.config.reader import show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.errors import ConfigError, NotBuiltError
 
@@ -16,34 +17,94 @@ SUPPORTED: dict[str, tuple[object, ...]] = {
     "zero_stage": (0, 1, 2),
     "pipe_parallel_size": (0, 1),
     "model_parallel_size": (1,),
-    "norm": ("layernorm", "rmsnorm"),
+    "norm": ("layernorm", "rmsnorm", "non_parametric_layernorm", "te_layernorm", "te_rmsnorm"),
     "pos_emb": ("rotary", "learned", "none"),
-    "activation": ("gelu", "geglu", "swiglu", "relu", "silu", "swish"),
-    "optimizer_type": ("adam", "adamw", "sgd"),
+    "activation": (
+        "gelu",
+        "relu",
+        "silu",
+        "swish",
+        "mish",
+        "softsign",
+        "geglu",
+        "swiglu",
+        "reglu",
+        "glu",
+        "bilinear",
+    ),
+    "optimizer_type": ("adam", "adamw", "sgd", "lion"),
 }
 """Values with an implementation, for keys that have both kinds."""
 
-_SUPPORTED_LAYERS = ("global", "flash")
+OPTIMIZER_PARAMS: dict[str, tuple[str, ...]] = {
+    "adam": ("lr", "betas", "eps"),
+    "adamw": ("lr", "betas", "eps"),
+    "sgd": ("lr", "momentum", "dampening", "nesterov"),
+    "lion": ("lr", "betas"),
+}
+"""Parameters each optimizer reads; those that only choose between implementations of one arithmetic are passed over."""
+
+_CHOICES_OF_IMPLEMENTATION = ("torch_adam", "adam_w_mode", "bias_correction")
+_LAYERS = ("global", "flash")
+_BLOCKS_REFUSED = (
+    "offload_optimizer",
+    "offload_param",
+    "cpu_offload",
+    "cpu_offload_param",
+    "zenflow",
+    "zero_quantized_weights",
+    "zero_quantized_nontrainable_weights",
+    "zero_quantized_gradients",
+    "zeropp_loco_param",
+)
 
 
 def list_unsupported(config: NeoxConfig) -> list[str]:
     """One phrase for each key whose value is known but not built: ``te_mha: true``."""
+    return [*_list_refused(config), *_list_outside_table(config), *_list_optimizer(config), *_list_zero(config)]
+
+
+def _list_refused(config: NeoxConfig) -> list[str]:
     problems = []
     for name, field in NeoxKeys.model_fields.items():
-        if read_status(field) == "refused" and not is_inactive(field, getattr(config, name)):
+        value = getattr(config, name)
+        if read_status(field) == "refused" and not is_inactive(field, value):
             remedy = read_remedy(field)
-            problems.append(f"{name}: {getattr(config, name)!r}" + (f" ({remedy})" if remedy else ""))
+            problems.append(f"{name}: {show_value(value)}" + (f" ({remedy})" if remedy else ""))
+    return problems
+
+
+def _list_outside_table(config: NeoxConfig) -> list[str]:
+    problems = []
     for name, values in SUPPORTED.items():
         if getattr(config, name) not in values:
             known = ", ".join(str(value) for value in values)
-            problems.append(f"{name}: {getattr(config, name)!r} (built: {known})")
-    strange = sorted(set(config.attention_layers) - set(_SUPPORTED_LAYERS))
+            problems.append(f"{name}: {show_value(getattr(config, name))} (built: {known})")
+    strange = sorted(set(config.attention_layers) - set(_LAYERS))
     if strange:
-        problems.append(f"attention_config: {', '.join(strange)} (built: {', '.join(_SUPPORTED_LAYERS)})")
-    for block in ("offload_optimizer", "offload_param"):
-        if (config.zero_optimization or {}).get(block):
-            problems.append(f"zero_optimization.{block}")
+        problems.append(f"attention_config: {', '.join(strange)} (built: {', '.join(_LAYERS)})")
     return problems
+
+
+def _list_optimizer(config: NeoxConfig) -> list[str]:
+    kind = config.optimizer_type
+    if kind not in OPTIMIZER_PARAMS:
+        return []
+    read = (*OPTIMIZER_PARAMS[kind], *_CHOICES_OF_IMPLEMENTATION)
+    params = (config.optimizer or {}).get("params", {})
+    problems = [
+        f"optimizer.params.{name} of {kind} (built: {', '.join(OPTIMIZER_PARAMS[kind])})"
+        for name in params
+        if name not in read
+    ]
+    if config.use_bnb_optimizer and kind not in ("adam", "adamw"):
+        problems.append(f"use_bnb_optimizer with optimizer.type {kind} (built: Adam)")
+    return problems
+
+
+def _list_zero(config: NeoxConfig) -> list[str]:
+    zero = dict(config.zero_optimization or {})
+    return [f"zero_optimization.{name}" for name in _BLOCKS_REFUSED if zero.get(name)]
 
 
 def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> None:

@@ -6,8 +6,9 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from neox_train.config.annotations import list_names
 from neox_train.config.reader import Place, show_value
 from neox_train.errors import ConfigError
 
@@ -31,17 +32,24 @@ _COMPARED = {
 
 
 def explain_validation(
-    error: ValidationError, places: Mapping[str, Place], *, known: Iterable[str] = (), where: str = ""
+    error: ValidationError, kind: type[BaseModel], places: Mapping[str, Place], where: str
 ) -> ConfigError:
-    """One sentence for the first complaint: ``FILE, line N: optimizer.params.lr is '6e-4x'; a number is wanted``."""
-    complaints = [complaint for complaint in error.errors() if complaint["type"] != "none_required"]
-    complaint = complaints[0]
-    path = join_path(part for part in complaint["loc"] if not _names_branch(part))
+    """One sentence for the first complaint: ``FILE, line N: optimizer.params.lr is '6e-4x'; a number is wanted``.
+
+    ``kind`` is the record that was filled (its names are suggested for unknown keys), ``where`` names the file when
+    the key has no line.
+    """
+    complaints = error.errors()
+    missing = [join_path(entry["loc"]) for entry in complaints if entry["type"] == "missing"]
+    others = [entry for entry in complaints if entry["type"] != "missing"]
+    if not others:
+        return ConfigError(f"{_say_parent(missing[0], places, where)}{_say_missing(missing)}")
+    complaint = others[0]
+    parts = [part for part in complaint["loc"] if not _names_branch(part)]
+    path = join_path(parts)
     prefix = _say_place(path, places, where)
-    if complaint["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return ConfigError(prefix + describe_unknown_key(path, known))
-    if complaint["type"] == "missing":
-        return ConfigError(f"{prefix}{path} is missing; set it")
+    if complaint["type"] == "extra_forbidden":
+        return ConfigError(prefix + describe_unknown_key(path, list_names(kind, parts[:-1])))
     return ConfigError(f"{prefix}{path} is {show_value(complaint['input'])}; {_say_wanted(complaint)}")
 
 
@@ -70,6 +78,19 @@ def _say_place(path: str, places: Mapping[str, Place], where: str) -> str:
     return f"{where}: " if where else ""
 
 
+def _say_parent(path: str, places: Mapping[str, Place], where: str) -> str:
+    """Place of the nearest block that is written."""
+    while path and path not in places:
+        path = path.rpartition(".")[0]
+    return _say_place(path, places, where)
+
+
+def _say_missing(paths: list[str]) -> str:
+    if len(paths) == 1:
+        return f"{paths[0]} is missing; set it"
+    return f"{', '.join(paths[:-1])} and {paths[-1]} are missing; set them, or name the file that does as well"
+
+
 def _say_wanted(complaint: Any) -> str:
     kind, context = complaint["type"], complaint.get("ctx", {})
     if kind in _WANTED:
@@ -77,6 +98,8 @@ def _say_wanted(complaint: Any) -> str:
     if kind in _COMPARED:
         key, words = _COMPARED[kind]
         return f"{words} {context[key]} is wanted"
+    if kind == "too_short":
+        return f"at least {context['min_length']} entry is wanted"
     if kind == "literal_error":
         return f"one of {context['expected']} is wanted"
     return f"{complaint['msg'][:1].lower()}{complaint['msg'][1:]}"

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from neox_train.config.keys import harmless, implemented, refused
+from neox_train.config.sections.whole import Whole
 
 Norm = Literal["layernorm", "rmsnorm", "scalenorm", "non_parametric_layernorm", "te_layernorm", "te_rmsnorm"]
 Positions = Literal["learned", "rotary", "sinusoidal", "rpe", "alibi", "none"]
@@ -76,7 +77,7 @@ class PositionKeys(BaseModel):
 
     pos_emb: Positions = implemented("learned", "Kind of positions.")
     rotary_pct: float = implemented(1.0, "Share of each head's dimensions that rotate.", gt=0, le=1)
-    rotary_emb_base: int = implemented(10000, "Base of the rotary frequencies.", ge=1)
+    rotary_emb_base: Whole = implemented(10000, "Base of the rotary frequencies.", ge=1)
     rotary_save_freqs_buffer: bool = harmless(False, "Store rotary frequencies in checkpoints; they are recomputed.")
     rope_fusion: bool = harmless(False, "Fused rotary kernel.")
     rpe_num_buckets: int = harmless(32, "Buckets of pos_emb rpe.")

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
 from neox_train.config.keys import harmless, implemented, refused
-from neox_train.config.sections.zero import Whole
+from neox_train.config.sections.whole import Whole
 
 
 class Fp16Block(TypedDict, total=False):

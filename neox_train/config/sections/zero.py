@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from neox_train.config.keys import harmless, implemented
-
-
-def _accept_whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Whole = Annotated[int, BeforeValidator(_accept_whole)]
-"""A whole number that may be written ``5e8``."""
+from neox_train.config.sections.whole import Whole
 
 
 class ZeroBlock(TypedDict, total=False):

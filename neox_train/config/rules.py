@@ -1,0 +1,81 @@
+"""Rules between keys that no single key can break."""
+
+from __future__ import annotations
+
+from neox_train.config.conflict import ConflictError
+from neox_train.config.schema import NeoxKeys
+
+
+def check_rules(keys: NeoxKeys) -> None:
+    """Raise ConflictError for the first broken rule."""
+    _check_heads(keys)
+    _check_sequence(keys)
+    _check_saving(keys)
+    if keys.gpt_j_tied and not keys.gpt_j_residual:
+        raise ConflictError("gpt_j_tied needs a parallel residual; set gpt_j_residual: true too", "gpt_j_tied")
+
+
+def _check_heads(keys: NeoxKeys) -> None:
+    heads, kv_heads = keys.num_attention_heads, keys.num_kv_heads
+    if keys.hidden_size % heads:
+        raise ConflictError(
+            f"hidden_size {keys.hidden_size} is not a multiple of num_attention_heads {heads}; "
+            "choose a number of heads that divides it",
+            "num_attention_heads",
+            "hidden_size",
+        )
+    if kv_heads is not None and heads % kv_heads:
+        raise ConflictError(
+            f"num_attention_heads {heads} is not a multiple of num_kv_heads {kv_heads}; "
+            "choose a number of key-value heads that divides it",
+            "num_kv_heads",
+            "num_attention_heads",
+        )
+    for name, count in (("num_attention_heads", heads), ("num_kv_heads", kv_heads)):
+        if count is not None and count % max(1, keys.model_parallel_size):
+            raise ConflictError(
+                f"{name} {count} is not a multiple of model_parallel_size {keys.model_parallel_size}; "
+                "lower model_parallel_size",
+                name,
+                "model_parallel_size",
+            )
+
+
+def _check_sequence(keys: NeoxKeys) -> None:
+    if keys.seq_length is not None and keys.seq_length > keys.max_position_embeddings:
+        raise ConflictError(
+            f"seq_length {keys.seq_length} is more than max_position_embeddings {keys.max_position_embeddings}; "
+            "shorten the sequence or raise max_position_embeddings",
+            "seq_length",
+            "max_position_embeddings",
+        )
+    head_dim = keys.hidden_size // keys.num_attention_heads
+    rotary_dim = int(head_dim * keys.rotary_pct)
+    if keys.pos_emb == "rotary" and (rotary_dim % 2 or rotary_dim == 0):
+        raise ConflictError(
+            f"rotary_pct {keys.rotary_pct} of a head of width {head_dim} rotates {rotary_dim} dimensions; "
+            "an even number above 0 is wanted",
+            "rotary_pct",
+            "num_attention_heads",
+        )
+
+
+def _check_saving(keys: NeoxKeys) -> None:
+    factor = keys.checkpoint_factor
+    if keys.save is not None and factor is None and not keys.extra_save_iters:
+        raise ConflictError(
+            "save is set but neither checkpoint_factor nor extra_save_iters is; set checkpoint_factor to the steps "
+            "between checkpoints",
+            "save",
+        )
+    if factor is None:
+        return
+    if keys.checkpoint_scale == "linear" and (factor < 1 or factor != int(factor)):
+        raise ConflictError(
+            f"checkpoint_factor is {factor}; with checkpoint_scale linear a whole number of steps is wanted",
+            "checkpoint_factor",
+        )
+    if keys.checkpoint_scale == "log" and factor <= 1:
+        raise ConflictError(
+            f"checkpoint_factor is {factor}; with checkpoint_scale log a number above 1 is wanted", "checkpoint_factor"
+        )
