@@ -28,6 +28,16 @@ from neox_train.files import read_json, sha256_file, write_json
 _PARITY_WINDOWS = 4
 _PARITY_SPLITS = ("validation", "test", "train")
 
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Text:
+    """The dataset a run was trained on, and the length of its windows."""
+
+    dataset: DatasetFolder
+    manifest: Manifest
+    seq_length: int
+
+
 Weights = Callable[[], Mapping[str, torch.Tensor]]
 Report = Callable[[str], None]
 
@@ -78,7 +88,12 @@ def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = pri
     else:
         files = write_export(run.hf, export, weights, report=report)
         report(f"{run.hf}: {len(files)} files from {step_folder.name}, weights in {export.dtype}")
-    parity = _check_parity(run, export, dataset, manifest, weights, config, options.tolerance, report)
+    text = _Text(dataset=dataset, manifest=manifest, seq_length=architecture.seq_length)
+    parity = _check_parity(run, export, text, weights, options.tolerance)
+    report(
+        f"parity on {parity['tokens']} tokens of {parity['split']} text: "
+        f"logits differ by at most {parity['max_abs_difference']:.2g}"
+    )
     record = export.identity() | {
         "run": run.name,
         "parity": {key: parity[key] for key in ("max_abs_difference", "tolerance")},
@@ -135,19 +150,14 @@ def _read_verified(step_folder: Path) -> Mapping[str, torch.Tensor]:
     return read_model_weights(step_folder)
 
 
-def _check_parity(
-    run: RunFolder,
-    export: Export,
-    dataset: DatasetFolder,
-    manifest: Manifest,
-    weights: Weights,
-    config: NeoxConfig,
-    tolerance: float,
-    report: Report,
-) -> dict[str, Any]:
+def _check_parity(run: RunFolder, export: Export, text: _Text, weights: Weights, tolerance: float) -> dict[str, Any]:
     """Contents of parity.json, measured unless the file already tells of this export and text."""
-    split, windows = choose_windows(dataset, config.seq_length)
-    about = export.identity() | {"dataset_digest": manifest.digest, "split": split, "seq_length": windows.shape[1] - 1}
+    split, windows = choose_windows(text.dataset, text.seq_length)
+    about = export.identity() | {
+        "dataset_digest": text.manifest.digest,
+        "split": split,
+        "seq_length": windows.shape[1] - 1,
+    }
     parity = read_json(run.parity)
     if not isinstance(parity, dict) or parity | about | {"tolerance": tolerance} != parity:
         trained = build_trained_model(weights(), export.architecture, dtype=export.dtype)
@@ -161,7 +171,6 @@ def _check_parity(
             f"{run.hf} does not compute what the trained model computes: {shown} on {split} text, {tolerance:g} is "
             f"allowed; see {run.parity}, and use neither until the cause is known"
         )
-    report(f"parity on {parity['tokens']} tokens of {split} text: logits differ by at most {difference:.2g}")
     return parity
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import torch.nn.functional as F
 
 from neox_train.checkpoint.hf_shards import DTYPES
 from neox_train.config.architecture import Architecture
-from neox_train.config.parameters import list_parameters
 from neox_train.errors import CheckpointError
 from neox_train.model.gpt_neox import GPTNeoX
 
@@ -41,25 +41,30 @@ class Parity:
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON."""
-        return asdict(self)
+        return dataclasses.asdict(self)
 
 
 def build_trained_model(weights: Mapping[str, torch.Tensor], architecture: Architecture, *, dtype: str) -> GPTNeoX:
-    """This project's model with canonical ``weights``, rounded to the export's precision, computing in fp32."""
-    model = GPTNeoX(architecture)
-    with torch.no_grad():
-        for parameter in list_parameters(architecture):
-            own = model.get_parameter(parameter.name)
-            rounded = weights[parameter.name].to(DTYPES[dtype]).float()
-            own[: rounded.shape[0]] = rounded
-            own[rounded.shape[0] :] = 0.0
+    """This project's model with canonical ``weights``, rounded to the export's precision, computing in fp32.
+
+    Built without vocabulary padding, so that it shares the memory of fp32 weights instead of copying them.
+    """
+    with torch.device("meta"):
+        model = GPTNeoX(dataclasses.replace(architecture, padded_vocab_size=architecture.vocab_size))
+    state = {}
+    for name, parameter in model.named_parameters():
+        state[name] = weights[name][: parameter.shape[0]].to(DTYPES[dtype]).float()
+    model.load_state_dict(state, assign=True)
     return model.eval()
 
 
 def load_export(folder: Path) -> Any:
     """The exported model through ``from_pretrained`` in fp32; CheckpointError where a weight did not find its place."""
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    # Its bar would fill a log file with carriage returns.
+    logging.disable_progress_bar()
     model, report = AutoModelForCausalLM.from_pretrained(
         folder, local_files_only=True, dtype=torch.float32, output_loading_info=True
     )
