@@ -1,0 +1,188 @@
+"""Building a dataset: survey, tokenizer, encoding, then all files into place, the manifest last."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neox_train import __version__
+from neox_train.data.corpus import make_tally, read_documents
+from neox_train.data.documents import Document
+from neox_train.data.encoding import write_splits
+from neox_train.data.manifest import Dropped, Manifest, Split, content_digest
+from neox_train.data.progress import show_progress
+from neox_train.data.shards import store_dtype
+from neox_train.data.sources import SOURCES_NAME, SourceFile, fingerprint_sources, summarise_sources, write_sources
+from neox_train.data.splits import KeyCollection, Splitter
+from neox_train.data.tokenizer import TextTokenizer, load_tokenizer
+from neox_train.data.tokenizer_training import train_byte_level_bpe
+from neox_train.errors import DataError
+from neox_train.files import make_folder, sha256_file, storage_errors, write_text
+
+if TYPE_CHECKING:
+    from neox_train.config.layout import DatasetFolder
+    from neox_train.config.pipeline import DatasetSpec
+
+_SCRATCH = ".building"
+
+
+def build_dataset(
+    spec: DatasetSpec, folder: DatasetFolder, files: Sequence[SourceFile], report: Callable[[str], None]
+) -> Manifest:
+    """Build the dataset in a scratch folder inside ``folder`` and put it into place; a failure leaves no rest."""
+    scratch = type(folder)(folder.path / _SCRATCH)
+    _remove(scratch.path)
+    make_folder(scratch.path)
+    try:
+        manifest = _Builder(spec, scratch, files, report).build()
+        _install(scratch, folder, manifest)
+        return manifest
+    finally:
+        _remove(scratch.path)
+
+
+@dataclass
+class _Builder:
+    spec: DatasetSpec
+    scratch: DatasetFolder
+    files: Sequence[SourceFile]
+    report: Callable[[str], None]
+
+    def build(self) -> Manifest:
+        # Hashes come first: a file that changes while it is read is then found changed by the next call.
+        records = fingerprint_sources(self.files)
+        splitter, num_bytes = self._survey(sum(record["bytes"] for record in records))
+        tokenizer = self._make_tokenizer(splitter, num_bytes)
+        tokenizer_sha256 = sha256_file(self.scratch.tokenizer)
+        splits, dropped = self._encode(splitter, tokenizer, tokenizer_sha256, num_bytes)
+        write_sources(self.scratch.path, records)
+        dtype = store_dtype(tokenizer.vocab_size).name
+        return Manifest.model_validate(
+            {
+                "digest": content_digest(
+                    tokenizer_sha256=tokenizer_sha256,
+                    vocab_size=tokenizer.vocab_size,
+                    dtype=dtype,
+                    eod_id=tokenizer.eod_id,
+                    splits=splits,
+                ),
+                "vocab_size": tokenizer.vocab_size,
+                "dtype": dtype,
+                "eod_token": tokenizer.eod_token,
+                "eod_id": tokenizer.eod_id,
+                "tokenizer_sha256": tokenizer_sha256,
+                "splits": splits,
+                "sources": summarise_sources(records),
+                "dropped": dropped,
+                "spec": self.spec.model_dump(mode="json"),
+                "provenance": describe_origin(),
+            }
+        )
+
+    def _survey(self, source_bytes: int) -> tuple[Splitter, int]:
+        """Read the whole corpus once: every fault of the input shows before anything is written."""
+        tally = make_tally(self.spec.source)
+        keys = KeyCollection(self.spec.seed)
+        documents, num_bytes = 0, 0
+        with show_progress("reading", source_bytes) as advance:
+            for document in read_documents(self.spec.source, self.files, tally):
+                keys.add(document.text)
+                documents += 1
+                num_bytes += document.num_bytes
+                advance(document.num_bytes)
+        if not documents:
+            raise DataError(f"no document is left of {len(self.files)} source files ({tally}); give files with text")
+        self.report(f"{documents} documents, {num_bytes / 1e6:.1f} MB of text ({tally})")
+        return Splitter(self.spec.splits.model_dump(), self.spec.seed, keys.keys()), num_bytes
+
+    def _make_tokenizer(self, splitter: Splitter, num_bytes: int) -> TextTokenizer:
+        choice = self.spec.tokenizer
+        target = self.scratch.tokenizer
+        if choice.file is not None:
+            load_tokenizer(Path(choice.file), self.spec.end_of_document)
+            with storage_errors(target):
+                shutil.copyfile(choice.file, target)
+            return load_tokenizer(target, self.spec.end_of_document)
+        assert choice.vocab_size is not None
+        with show_progress("training the tokenizer", num_bytes) as advance:
+            tokenizer = train_byte_level_bpe(
+                self._train_texts(splitter, advance),
+                vocab_size=choice.vocab_size,
+                eod_token=self.spec.end_of_document,
+            )
+        write_text(target, tokenizer.to_str(pretty=True) + "\n")
+        loaded = load_tokenizer(target, self.spec.end_of_document)
+        if loaded.vocab_size < choice.vocab_size:
+            self.report(f"the train split has pairs for {loaded.vocab_size} of {choice.vocab_size} tokens")
+        return loaded
+
+    def _train_texts(self, splitter: Splitter, advance: Callable[[int], None]) -> Iterator[str]:
+        for document in self._documents(advance):
+            if splitter.split_of(document.text) == "train":
+                yield document.text
+
+    def _documents(self, advance: Callable[[int], None]) -> Iterator[Document]:
+        for document in read_documents(self.spec.source, self.files, make_tally(self.spec.source)):
+            advance(document.num_bytes)
+            yield document
+
+    def _encode(
+        self, splitter: Splitter, tokenizer: TextTokenizer, tokenizer_sha256: str, num_bytes: int
+    ) -> tuple[dict[str, Split], Dropped]:
+        tally = make_tally(self.spec.source)
+        with show_progress("encoding", num_bytes) as advance:
+            splits = write_splits(
+                read_documents(self.spec.source, self.files, tally),
+                tally,
+                names=list(self.spec.splits.model_dump()),
+                splitter=splitter,
+                tokenizer=tokenizer,
+                tokenizer_sha256=tokenizer_sha256,
+                shard_path=self.scratch.shard,
+                advance=advance,
+            )
+        if not splits["train"].documents:
+            raise DataError(
+                f"no document is left for the train split ({tally}); give more text or raise `splits.train`"
+            )
+        return splits, tally.dropped()
+
+
+def _install(scratch: DatasetFolder, folder: DatasetFolder, manifest: Manifest) -> None:
+    """Move the built files into place. The old manifest goes first and the new one comes last: none vouches falsely."""
+    names = [folder.tokenizer.name, SOURCES_NAME, *(shard.file for shard in manifest.shards())]
+    with storage_errors(folder.path):
+        folder.manifest.unlink(missing_ok=True)
+        for old in folder.path.glob("tokens-*.h5"):
+            old.unlink()
+    try:
+        with storage_errors(folder.path):
+            for name in names:
+                (scratch.path / name).replace(folder.path / name)
+        manifest.write(folder.path)
+    except BaseException:
+        for name in names:
+            with suppress(OSError):
+                (folder.path / name).unlink(missing_ok=True)
+        raise
+
+
+def describe_origin() -> dict[str, Any]:
+    """When, where and with which versions the dataset was made."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "python": platform.python_version(),
+        "packages": {"neox-train": __version__} | {name: version(name) for name in ("tokenizers", "h5py", "numpy")},
+    }
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)

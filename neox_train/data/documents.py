@@ -1,0 +1,55 @@
+"""A document of a corpus, and the tally of what its readers leave out and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from neox_train.data.manifest import Dropped, Skipped
+from neox_train.errors import DataError
+
+_MAX_SAMPLES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document and where it was read."""
+
+    text: str
+    num_bytes: int
+    """UTF-8 bytes of the text."""
+    place: str
+    """File, and line where a file holds several documents."""
+
+
+@dataclass
+class Tally:
+    """Counts of what the readers left out."""
+
+    skip_errors: bool = False
+    """Count unreadable input and go on; otherwise it ends the reading."""
+    empty_documents: int = 0
+    duplicate_documents: int = 0
+    blank_lines: int = 0
+    skipped: int = 0
+    samples: list[str] = field(default_factory=list)
+
+    def reject(self, sentence: str) -> None:
+        """Count unreadable input, or raise DataError(sentence) where errors are strict."""
+        if not self.skip_errors:
+            raise DataError(sentence)
+        self.skipped += 1
+        if len(self.samples) < _MAX_SAMPLES:
+            self.samples.append(sentence)
+
+    def dropped(self) -> Dropped:
+        """The counts as the manifest keeps them."""
+        return Dropped(
+            empty_documents=self.empty_documents,
+            duplicate_documents=self.duplicate_documents,
+            blank_lines=self.blank_lines,
+            skipped=Skipped(count=self.skipped, samples=tuple(self.samples)),
+        )
+
+    def __str__(self) -> str:
+        text = f"{self.empty_documents} empty, {self.duplicate_documents} duplicate, {self.skipped} unreadable"
+        return f"{text}, the first: {self.samples[0]}" if self.samples else text

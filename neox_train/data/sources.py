@@ -1,0 +1,119 @@
+"""The files a corpus is read from: found by globs, in a stable order, and recorded to notice change."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from neox_train.data.manifest import Sources
+from neox_train.errors import DataError
+from neox_train.files import read_json, sha256_file, sha256_json, write_json
+
+if TYPE_CHECKING:
+    from neox_train.config.pipeline import SourceSpec
+
+SOURCES_NAME = "sources.json"
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_JSON_LINES = (".jsonl", ".ndjson", ".json")
+_NOT_TEXT = {".parquet": "Parquet", ".arrow": "Arrow", ".bin": "a token file", ".idx": "a token index", ".zip": "a ZIP"}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One corpus file; ``name`` is how sentences and records call it."""
+
+    name: str
+    path: Path
+    format: Literal["text", "jsonl"]
+
+
+def list_sources(source: SourceSpec) -> list[SourceFile]:
+    """Files of a corpus, sorted by name within each glob, none twice; raises DataError where a glob matches nothing."""
+    if source.kind == "python_stdlib":
+        from neox_train.data.python_stdlib import list_modules
+
+        return list_modules()
+    paths: dict[Path, None] = {}
+    for pattern in source.files:
+        for path in _expand(pattern):
+            paths.setdefault(path)
+    return [SourceFile(str(path), path, _decide_format(path, source.format)) for path in paths]
+
+
+def _expand(pattern: str) -> list[Path]:
+    found = sorted(Path(match) for match in glob.glob(pattern, recursive=True))
+    files = [path for path in found if path.is_file()]
+    for folder in (path for path in found if path.is_dir() and str(path) == str(Path(pattern))):
+        inside = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+        files.extend(inside)
+    if not files:
+        what = "matches no file" if glob.has_magic(pattern) else "is not there"
+        if found:
+            what = "is a folder without files"
+        raise DataError(f"`source.files`: {pattern} {what} (looked from {Path.cwd()}); correct the path")
+    return files
+
+
+def _decide_format(path: Path, wanted: str) -> Literal["text", "jsonl"]:
+    name = path.name.lower()
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    if Path(name).suffix in _NOT_TEXT:
+        raise DataError(
+            f"{path} is {_NOT_TEXT[Path(name).suffix]} by its name, text or JSON lines are wanted; "
+            "narrow the glob of `source.files` or convert the file"
+        )
+    if wanted == "auto":
+        return "jsonl" if name.endswith(_JSON_LINES) else "text"
+    return "jsonl" if wanted == "jsonl" else "text"
+
+
+def fingerprint_sources(files: Sequence[SourceFile]) -> list[dict[str, Any]]:
+    """Name, size, time of last change and SHA-256 of every file."""
+    return [
+        {"name": file.name, "bytes": stat.st_size, "changed_ns": stat.st_ctime_ns, "sha256": _hash(file)}
+        for file in files
+        for stat in [file.path.stat()]
+    ]
+
+
+def _hash(file: SourceFile) -> str:
+    try:
+        return sha256_file(file.path)
+    except OSError as error:
+        raise DataError(f"{file.name} cannot be read ({error.strerror}); give read permission or correct it") from error
+
+
+def summarise_sources(records: Sequence[dict[str, Any]]) -> Sources:
+    """What the manifest says of the sources; times are no part of the digest."""
+    content = [[record["name"], record["bytes"], record["sha256"]] for record in records]
+    return Sources(files=len(content), bytes=sum(record["bytes"] for record in records), digest=sha256_json(content))
+
+
+def write_sources(folder: Path, records: Sequence[dict[str, Any]]) -> None:
+    """Write ``sources.json`` beside the manifest."""
+    write_json(folder / SOURCES_NAME, {"files": list(records)})
+
+
+def find_change(folder: Path, files: Sequence[SourceFile]) -> str | None:
+    """What differs between ``files`` and those that ``sources.json`` records, or None.
+
+    A file whose size and time of last change are as recorded is taken as unchanged; otherwise its hash decides.
+    """
+    try:
+        records = (read_json(folder / SOURCES_NAME) or {})["files"]
+        known = {record["name"]: record for record in records}
+    except (ValueError, KeyError, TypeError):
+        return f"{SOURCES_NAME} is missing or damaged"
+    if list(known) != [file.name for file in files]:
+        return "the list of source files changed"
+    for file in files:
+        record, stat = known[file.name], file.path.stat()
+        if stat.st_size == record["bytes"] and stat.st_ctime_ns == record["changed_ns"]:
+            continue
+        if stat.st_size != record["bytes"] or _hash(file) != record["sha256"]:
+            return f"{file.name} changed"
+    return None

@@ -1,0 +1,76 @@
+"""Dividing documents into splits by a hash of their content, so that a document's split is its own affair.
+
+In a corpus of many documents the hash, as a fraction of 2^64, is compared with the cumulated shares: growing the corpus
+moves no document. A small corpus would miss its shares by chance, so there the distinct hashes are ranked and cut at
+the shares exactly, with at least one document for every split that has a share. Equal documents share a split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+
+_SPACE = 2**64
+SMALL_CORPUS_DOCUMENTS = 10_000
+"""Below this many distinct documents shares are exact."""
+
+
+class KeyCollection:
+    """Hash keys of a corpus, kept while it is small."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._keys: set[int] | None = set()
+
+    def add(self, text: str) -> None:
+        """Note one document."""
+        if self._keys is not None:
+            self._keys.add(hash_text(text, self._seed))
+            if len(self._keys) > SMALL_CORPUS_DOCUMENTS:
+                self._keys = None
+
+    def keys(self) -> set[int] | None:
+        """The distinct keys, or None where they are too many to be ranked."""
+        return self._keys
+
+
+def hash_text(text: str, seed: int) -> int:
+    """A 64-bit key of a document under a seed, the same on every machine."""
+    digest = hashlib.blake2b(text.encode("utf-8"), digest_size=8, key=str(seed).encode())
+    return int.from_bytes(digest.digest(), "big")
+
+
+class Splitter:
+    """Which split a document belongs to."""
+
+    def __init__(self, shares: Mapping[str, float], seed: int, keys: Iterable[int] | None) -> None:
+        """``shares`` add up to 1; ``keys`` are all keys of a small corpus, or None."""
+        self._seed = seed
+        self._names = [name for name, share in shares.items() if share > 0]
+        fractions = [shares[name] for name in self._names]
+        total = sum(fractions)
+        cumulated = [sum(fractions[: place + 1]) / total for place in range(len(fractions) - 1)]
+        if keys is None:
+            self._bounds = [round(fraction * _SPACE) for fraction in cumulated]
+        else:
+            ranked = sorted(set(keys))
+            cuts = _cut(len(ranked), cumulated)
+            self._bounds = [ranked[cut] if cut < len(ranked) else _SPACE for cut in cuts]
+
+    def split_of(self, text: str) -> str:
+        """Name of the document's split."""
+        return self._names[bisect_right(self._bounds, hash_text(text, self._seed))]
+
+
+def _cut(count: int, cumulated: list[float]) -> list[int]:
+    """Ranks at which the splits end but for the last; none is left empty where there are documents for all."""
+    cuts = [round(fraction * count) for fraction in cumulated]
+    if count > len(cumulated):
+        for place in range(len(cuts)):
+            cuts[place] = max(cuts[place], cuts[place - 1] + 1 if place else 1)
+        for place in reversed(range(len(cuts))):
+            cuts[place] = min(cuts[place], count - (len(cuts) - place))
+    else:
+        cuts = [max(cut, 1) for cut in cuts]
+    return cuts

@@ -1,0 +1,67 @@
+"""The tokenize stage: from a dataset's entry in the pipeline file to a finished folder, or nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neox_train.data.build import build_dataset
+from neox_train.data.manifest import Manifest, load_manifest
+from neox_train.data.sources import SourceFile, find_change, list_sources
+from neox_train.errors import DataError
+from neox_train.files import sha256_file
+from neox_train.locks import hold_lock
+
+if TYPE_CHECKING:
+    from neox_train.config.layout import DatasetFolder
+    from neox_train.config.pipeline import DatasetSpec
+
+
+def tokenize_dataset(spec: DatasetSpec, folder: DatasetFolder, *, report: Callable[[str], None] = print) -> Manifest:
+    """Tokenize a dataset into ``folder`` and return its manifest; nothing is done where it is finished already.
+
+    Finished means: the manifest is of this very spec, the sources and the tokenizer are unchanged, and every shard has
+    its size. Anything else is built anew, beside the old files, which stay until the new ones are complete.
+    Raises DataError for unusable input, StorageError for an unwritable folder or a full disk, LockHeldError.
+    """
+    with hold_lock(folder.lock, note="tokenize"):
+        files = list_sources(spec.source)
+        if folder.manifest.exists():
+            reason = find_staleness(spec, folder, files)
+            if reason is None:
+                manifest = load_manifest(folder.path)
+                report(f"{folder.path}: up to date ({describe(manifest)}); nothing to do")
+                return manifest
+            report(f"{folder.path}: {reason}; tokenizing again")
+        manifest = build_dataset(spec, folder, files, report)
+        report(f"{folder.path}: {describe(manifest)}")
+        return manifest
+
+
+def find_staleness(spec: DatasetSpec, folder: DatasetFolder, files: Sequence[SourceFile]) -> str | None:
+    """Why the dataset in ``folder`` is not what ``spec`` and its sources give now, or None."""
+    try:
+        manifest = load_manifest(folder.path)
+    except DataError as error:
+        return str(error)
+    if manifest.spec != spec.model_dump(mode="json"):
+        return "its entry in the pipeline file changed"
+    for path in (folder.tokenizer, Path(spec.tokenizer.file or folder.tokenizer)):
+        try:
+            if sha256_file(path) != manifest.tokenizer_sha256:
+                return f"{path} changed"
+        except OSError as error:
+            return f"{path} cannot be read ({error.strerror})"
+    for shard in manifest.shards():
+        path = folder.path / shard.file
+        if not path.exists() or path.stat().st_size != shard.bytes:
+            return f"{shard.file} is missing or cut short"
+    return find_change(folder.path, files)
+
+
+def describe(manifest: Manifest) -> str:
+    """One line of counts."""
+    splits = manifest.splits
+    tokens = ", ".join(f"{name} {split.tokens} tokens of {split.documents} documents" for name, split in splits.items())
+    return f"{tokens}; vocabulary {manifest.vocab_size}, {manifest.dtype}"
