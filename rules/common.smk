@@ -26,7 +26,7 @@ def read_files():
     """Pipeline, cluster and every run's configuration, checked before anything runs."""
     try:
         pipeline = load_pipeline(PIPELINE_FILE)
-        cluster = parse_cluster(config)
+        cluster = parse_cluster(config, files=workflow.configfiles)
         configs = {
             run: resolve_run(pipeline, run, cluster, cluster.results_path)
             for run in pipeline.runs

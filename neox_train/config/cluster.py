@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from pydantic import Field
 
 from neox_train.config.reader import Place, read_yaml
@@ -86,23 +87,36 @@ class Cluster(Record):
 def load_cluster(path: Path | str) -> Cluster:
     """Read a cluster file (YAML or JSON); raises ConfigError with file, line and key."""
     document = read_yaml(path)
-    values = {key: value for key, value in document.values.items() if key not in _SNAKEMAKE_KEYS}
-    return _build(values, document.places, document.file)
+    return _build(document.values, document.places, document.file)
 
 
-def parse_cluster(facts: Mapping[str, Any], *, where: str = "the cluster facts") -> Cluster:
+def parse_cluster(facts: Mapping[str, Any], *, files: Sequence[Path | str] = ()) -> Cluster:
     """Read the facts from a mapping, as Snakemake's ``config`` holds them; its ``pipeline`` key is passed over.
 
-    A value that a YAML reader has already turned from text into a number is refused with the way to write it, because
-    the characters typed are lost.
+    A YAML reader has turned text like ``0123456`` or ``no`` into a number or a truth value: the characters typed, and
+    the lines, are read from ``files`` (those the mapping was made of). Where they are not found the value is refused
+    with the way to write it.
     """
-    values = {key: value for key, value in facts.items() if key not in _SNAKEMAKE_KEYS}
-    for key in _TEXT_KEYS & values.keys():
+    values, places, where = dict(facts), dict[str, Place](), "the cluster facts"
+    for file in files:
+        document, understood = read_yaml(file), _read_as_snakemake(Path(file))
+        for key, value in document.values.items():
+            if key in values and values[key] == understood.get(key):
+                values[key], where = value, document.file
+                places.update({path: place for path, place in document.places.items() if _is_below(path, key)})
+    for key in sorted(_TEXT_KEYS & values.keys() - places.keys()):
         if values[key] is not None and not isinstance(values[key], str):
-            raise ConfigError(
-                f'{where}: {key} is {values[key]!r}, not text; write it in quotes, as {key}: "{values[key]}"'
-            )
-    return _build(values, {}, where)
+            raise ConfigError(f'{where}: {key} is {values[key]!r}, not text; write it in quotes, as {key}: "..."')
+    return _build(values, places, where)
+
+
+def _read_as_snakemake(path: Path) -> dict[str, Any]:
+    value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return value if isinstance(value, dict) else {}
+
+
+def _is_below(path: str, key: str) -> bool:
+    return path == key or path.startswith((key + ".", key + "["))
 
 
 def expand_path(text: str) -> Path:
@@ -114,7 +128,8 @@ def expand_path(text: str) -> Path:
 
 
 def _build(values: Mapping[str, Any], places: Mapping[str, Place], where: str) -> Cluster:
-    cluster = build_record(Cluster, values, places, where=where)
+    own = {key: value for key, value in values.items() if key not in _SNAKEMAKE_KEYS}
+    cluster = build_record(Cluster, own, places, where=where)
     if cluster.device == "cuda" and cluster.gpu is None:
         raise ConfigError(f"{where}: device is cuda but gpu is missing; set gpu.type, memory_gib, compute_capability")
     return cluster
