@@ -30,7 +30,7 @@ def unfinished_reason(run: RunFolder, config: NeoxConfig, *, deep: bool) -> str 
     """
     finished = read_finished(run)
     if finished is None:
-        return "no finished training"
+        return "new" if not any(run.checkpoints.glob("step_*")) else "continued"
     if finished.get("training_digest") != config.training_digest():
         return "the finished training had another configuration"
     if int(finished.get("step", 0)) < steps_wanted(config):

@@ -123,7 +123,8 @@ def _attach_or_submit(training: Training, ledger: Ledger, reporter: Reporter, re
     except BaseException as error:
         ledger.close(attempt, states.FAILED, f"not submitted: {error}", (None, None))
         raise
-    reporter.say(f"job {job.job_id}: {training.nodes} x {training.cluster.processes_per_node} processes ({reason})")
+    size = f"{training.nodes} x {training.cluster.processes_per_node} processes"
+    reporter.say(f"job {job.job_id}, {size}, logs in {_relative(job.folder)} ({reason})")
     return job, ledger.update(attempt, job_id=job.job_id, state=states.RUNNING, started=time.time())
 
 

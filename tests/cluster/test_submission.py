@@ -1,0 +1,99 @@
+"""One training killed in every way that a local submit can meet: its loss equals an undisturbed one bit for bit."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from neox_train.config.layout import DatasetFolder, RunFolder
+from tests.cluster.trainings import (
+    STEPS,
+    attempts,
+    final_loss,
+    gone,
+    rank_processes,
+    reached,
+    start_training,
+    steps_logged,
+)
+from tests.training.synthetic import write_dataset
+
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
+    return write_dataset(tmp_path_factory.mktemp("dataset") / "synthetic", train_tokens=200_000)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, dataset: DatasetFolder) -> RunFolder:
+    run = RunFolder(tmp_path_factory.mktemp("undisturbed") / "run")
+    code, text = start_training(run, dataset).wait()
+    assert code == 0, text
+    assert steps_logged(run) == list(range(1, STEPS + 1))
+    return run
+
+
+def test_killed_rank_killed_launcher_second_launcher_and_a_stop(
+    tmp_path: Path, dataset: DatasetFolder, undisturbed: RunFolder
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    first = start_training(run, dataset)
+    first.wait_until(reached(run, 6))
+
+    # One rank is killed: the others end with it, and the same launcher starts them again.
+    victims = rank_processes(run)
+    os.kill(victims[1], signal.SIGKILL)
+    killed_at = time.monotonic()
+    first.wait_until(lambda: gone(victims[0]))
+    assert time.monotonic() - killed_at < 30
+
+    # A second launcher follows the first, and takes over when that one is killed with its ranks' work under way.
+    second = start_training(run, dataset)
+    first.wait_until(reached(run, 11, attempt=2))
+    assert second.process.poll() is None
+    orphans = rank_processes(run)
+    first.kill()
+    second.wait_until(lambda: all(gone(pid) for pid in orphans.values()))
+    second.wait_until(reached(run, 16, attempt=3))
+
+    # Asked to stop, the ranks save at a step boundary: not a step is lost.
+    second.process.send_signal(signal.SIGTERM)
+    code, text = second.wait()
+    assert code == 6, text
+    assert "follow" in text
+    assert "saved and stopped by SIGTERM" in text
+    assert "the same command continues" in text
+    stopped_at = steps_logged(run)[-1]
+    assert (run.checkpoints / f"step_{stopped_at:08}" / "manifest.json").is_file()
+
+    code, text = start_training(run, dataset).wait()
+    assert code == 0, text
+    assert [attempt["state"] for attempt in attempts(run)] == ["failed", "lost", "stopped", "finished"]
+    assert "rank 1" in attempts(run)[0]["reason"]
+    assert attempts(run)[3]["first_step"] == stopped_at + 1
+    assert steps_logged(run) == list(range(1, STEPS + 1))
+    assert final_loss(run) == final_loss(undisturbed)
+
+
+def test_a_finished_run_launches_nothing(dataset: DatasetFolder, undisturbed: RunFolder) -> None:
+    before = attempts(undisturbed)
+    undisturbed.trained.unlink()
+    code, text = start_training(undisturbed, dataset).wait()
+    assert code == 0, text
+    assert undisturbed.trained.is_file()
+    assert attempts(undisturbed) == before
+
+
+def test_an_error_in_the_ranks_is_one_sentence_and_is_not_repeated(tmp_path: Path, dataset: DatasetFolder) -> None:
+    run = RunFolder(tmp_path / "run")
+    code, text = start_training(run, dataset, seq_length=4096, max_position_embeddings=4096).wait()
+    assert code != 0
+    assert len(attempts(run)) == 1
+    error = text.strip().splitlines()[-1]
+    assert error.startswith("error: run run ended before a first logged step")
+    assert "Traceback" not in error
+    assert run.failure.is_file()
