@@ -25,22 +25,25 @@ def choose_prompts(
 def sample_tokens(
     model: Any, prompt: np.ndarray, *, count: int, temperature: float, eod_id: int, vocab_size: int, seed: int
 ) -> list[int]:
-    """Sample up to ``count`` tokens after ``prompt`` from the full distribution; stops at the end of document."""
+    """Sample up to ``count`` tokens after ``prompt`` from the full distribution; stops at the end of document.
+
+    Each step reads the whole text again: for a few short texts that is cheap, and how transformers names its cache
+    changes between releases.
+    """
     import torch
 
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(seed)
-    inputs = torch.from_numpy(np.asarray(prompt, dtype=np.int64))[None].to(device)
-    cache, tokens = None, list[int]()
+    before = np.asarray(prompt, dtype=np.int64).tolist()
+    tokens: list[int] = []
     with torch.inference_mode():
         while len(tokens) < count:
-            answer = model(input_ids=inputs, past_key_values=cache, use_cache=True)
-            logits = answer.logits[0, -1, :vocab_size].double().cpu()
+            inputs = torch.tensor([before + tokens], device=device)
+            logits = model(input_ids=inputs, use_cache=False).logits[0, -1, :vocab_size].double().cpu()
             token = int(torch.multinomial(torch.softmax(logits / temperature, dim=0), 1, generator=generator))
             if token == eod_id:
                 break
             tokens.append(token)
-            cache, inputs = answer.past_key_values, torch.tensor([[token]], device=device)
     return tokens
 
 

@@ -32,7 +32,10 @@ def load_exported_model(folder: Path) -> Any:
     os.environ.update(_OFFLINE)
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    # Its bar would fill a log file with carriage returns.
+    logging.disable_progress_bar()
     on_gpu = torch.cuda.is_available()
     with _transformers_errors(folder):
         model = AutoModelForCausalLM.from_pretrained(

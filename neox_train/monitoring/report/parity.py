@@ -43,7 +43,7 @@ def _write_row(fact: RunFacts, run: RunInputs) -> Html:
         _write_point(mean, "hollow ", fact, "mean"),
         _write_point(largest, "", fact, "largest"),
     ]
-    passed = largest is not None and tolerance is not None and largest <= tolerance
+    passed = run.parity.get("within_tolerance") is True
     figure = f"{largest:.1e}" if largest is not None else UNKNOWN
     verdict = element("b", figure, class_="good" if passed else "bad", title="largest difference")
     name = element("div", element("span", class_=f"dot c{fact.colour}"), fact.name, class_="name")
