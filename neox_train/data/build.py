@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from neox_train import __version__
 from neox_train.data.corpus import make_tally, read_documents
 from neox_train.data.documents import Document
 from neox_train.data.encoding import write_splits
-from neox_train.data.manifest import Dropped, Manifest, Split, content_digest
+from neox_train.data.installation import describe_origin, install_dataset, scratch_folder
+from neox_train.data.manifest import Dropped, Manifest, Split, make_manifest
 from neox_train.data.progress import show_progress
 from neox_train.data.shards import store_dtype
-from neox_train.data.sources import SOURCES_NAME, SourceFile, fingerprint_sources, summarise_sources, write_sources
+from neox_train.data.sources import SourceFile, fingerprint_sources, summarise_sources, write_sources
 from neox_train.data.splits import KeyCollection, Splitter
 from neox_train.data.tokenizer import TextTokenizer, load_tokenizer
 from neox_train.data.tokenizer_training import train_byte_level_bpe
 from neox_train.errors import DataError
-from neox_train.files import make_folder, sha256_file, storage_errors, write_text
+from neox_train.files import sha256_file, storage_errors, write_text
 
 if TYPE_CHECKING:
     from neox_train.config.layout import DatasetFolder
     from neox_train.config.pipeline import DatasetSpec
-
-_SCRATCH = ".building"
 
 
 def build_dataset(
     spec: DatasetSpec, folder: DatasetFolder, files: Sequence[SourceFile], report: Callable[[str], None]
 ) -> Manifest:
     """Build the dataset in a scratch folder inside ``folder`` and put it into place; a failure leaves no rest."""
-    scratch = type(folder)(folder.path / _SCRATCH)
-    _remove(scratch.path)
-    make_folder(scratch.path)
-    try:
+    with scratch_folder(folder) as scratch:
         manifest = _Builder(spec, scratch, files, report).build()
-        _install(scratch, folder, manifest)
+        install_dataset(scratch, folder, manifest)
         return manifest
-    finally:
-        _remove(scratch.path)
 
 
 @dataclass
@@ -63,27 +52,17 @@ class _Builder:
         tokenizer_sha256 = sha256_file(self.scratch.tokenizer)
         splits, dropped = self._encode(splitter, tokenizer, tokenizer_sha256, num_bytes)
         write_sources(self.scratch.path, records)
-        dtype = store_dtype(tokenizer.vocab_size).name
-        return Manifest.model_validate(
-            {
-                "digest": content_digest(
-                    tokenizer_sha256=tokenizer_sha256,
-                    vocab_size=tokenizer.vocab_size,
-                    dtype=dtype,
-                    eod_id=tokenizer.eod_id,
-                    splits=splits,
-                ),
-                "vocab_size": tokenizer.vocab_size,
-                "dtype": dtype,
-                "eod_token": tokenizer.eod_token,
-                "eod_id": tokenizer.eod_id,
-                "tokenizer_sha256": tokenizer_sha256,
-                "splits": splits,
-                "sources": summarise_sources(records),
-                "dropped": dropped,
-                "spec": self.spec.model_dump(mode="json"),
-                "provenance": describe_origin(),
-            }
+        return make_manifest(
+            vocab_size=tokenizer.vocab_size,
+            dtype=store_dtype(tokenizer.vocab_size).name,
+            eod_token=tokenizer.eod_token,
+            eod_id=tokenizer.eod_id,
+            tokenizer_sha256=tokenizer_sha256,
+            splits=splits,
+            sources=summarise_sources(records),
+            dropped=dropped,
+            spec=self.spec.model_dump(mode="json"),
+            provenance=describe_origin(),
         )
 
     def _survey(self, source_bytes: int) -> tuple[Splitter, int]:
@@ -153,36 +132,3 @@ class _Builder:
                 f"no document is left for the train split ({tally}); give more text or raise `splits.train`"
             )
         return splits, tally.dropped()
-
-
-def _install(scratch: DatasetFolder, folder: DatasetFolder, manifest: Manifest) -> None:
-    """Move the built files into place. The old manifest goes first and the new one comes last: none vouches falsely."""
-    names = [folder.tokenizer.name, SOURCES_NAME, *(shard.file for shard in manifest.shards())]
-    with storage_errors(folder.path):
-        folder.manifest.unlink(missing_ok=True)
-        for old in folder.path.glob("tokens-*.h5"):
-            old.unlink()
-    try:
-        with storage_errors(folder.path):
-            for name in names:
-                (scratch.path / name).replace(folder.path / name)
-        manifest.write(folder.path)
-    except BaseException:
-        for name in names:
-            with suppress(OSError):
-                (folder.path / name).unlink(missing_ok=True)
-        raise
-
-
-def describe_origin() -> dict[str, Any]:
-    """When, where and with which versions the dataset was made."""
-    return {
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": platform.node(),
-        "python": platform.python_version(),
-        "packages": {"neox-train": __version__} | {name: version(name) for name in ("tokenizers", "h5py", "numpy")},
-    }
-
-
-def _remove(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)

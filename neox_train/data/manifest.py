@@ -95,8 +95,32 @@ class Manifest(_Record):
         write_json(Path(folder) / MANIFEST_NAME, self.model_dump(mode="json"))
 
 
+def make_manifest(
+    *,
+    vocab_size: int,
+    dtype: str,
+    eod_token: str,
+    eod_id: int,
+    tokenizer_sha256: str,
+    splits: dict[str, Split],
+    **facts: Any,
+) -> Manifest:
+    """A manifest with its digest; ``facts`` are the fields that say where the tokens came from, which it leaves out."""
+    content = {
+        "vocab_size": vocab_size,
+        "dtype": dtype,
+        "eod_id": eod_id,
+        "tokenizer_sha256": tokenizer_sha256,
+        "splits": splits,
+    }
+    digest = content_digest(
+        tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size, dtype=dtype, eod_id=eod_id, splits=splits
+    )
+    return Manifest.model_validate(content | {"digest": digest, "eod_token": eod_token} | facts)
+
+
 def content_digest(*, tokenizer_sha256: str, vocab_size: int, dtype: str, eod_id: int, splits: dict[str, Split]) -> str:
-    """Digest of what training reads; where the text came from and when it was tokenized are no part of it."""
+    """SHA-256 over what training reads: the tokenizer and every shard's hash, in order."""
     shards = {name: [shard.sha256 for shard in split.shards] for name, split in splits.items()}
     return sha256_json(
         {"tokenizer": tokenizer_sha256, "vocab_size": vocab_size, "dtype": dtype, "eod_id": eod_id, "shards": shards}

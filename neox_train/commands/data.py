@@ -1,0 +1,81 @@
+"""``neox-train data``: look into a dataset, verify it, exchange it with GPT-NeoX's .bin/.idx files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neox_train.config.layout import DatasetFolder
+from neox_train.errors import ConfigError, DataError
+
+Folder = Annotated[Path, typer.Argument(help="Dataset folder (the one with manifest.json).")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``data`` with its sub-commands."""
+    group = typer.Typer(no_args_is_help=True, help="Inspect, verify, export and import tokenized datasets.")
+    group.command("inspect")(inspect)
+    group.command("verify")(verify)
+    group.command("export")(export)
+    group.command("import")(import_)
+    app.add_typer(group, name="data")
+
+
+def inspect(
+    folder: Folder,
+    samples: Annotated[int, typer.Option(help="Documents shown of each split.", min=0)] = 1,
+    sample_tokens: Annotated[int, typer.Option(help="Tokens shown of each document.", min=1)] = 64,
+) -> None:
+    """Show counts, document lengths and decoded samples."""
+    from neox_train.data.inspection import describe_dataset
+
+    typer.echo(describe_dataset(folder, samples=samples, sample_tokens=sample_tokens))
+
+
+def verify(folder: Folder) -> None:
+    """Check every file against the manifest: hashes, sizes, ids, document boundaries."""
+    from neox_train.data.verification import verify_dataset
+
+    problems = verify_dataset(folder)
+    for problem in problems:
+        typer.echo(problem)
+    if problems:
+        raise DataError(f"{folder} has {len(problems)} faults; delete it and run `neox-train tokenize` again")
+    typer.echo(f"{folder}: every file is as it was written")
+
+
+def export(
+    folder: Folder,
+    prefix: Annotated[Path, typer.Argument(help="Path of the files without .bin and .idx.")],
+    split: Annotated[str, typer.Option(help="Split to write.")] = "train",
+) -> None:
+    """Write a split as the .bin/.idx files that GPT-NeoX and Megatron read."""
+    from neox_train.data.manifest import load_manifest
+    from neox_train.data.mmap_files import export_mmap
+    from neox_train.data.store import TokenStore
+
+    store = TokenStore.open(folder, split)
+    for path in export_mmap(store, prefix, vocab_size=load_manifest(folder).vocab_size):
+        typer.echo(str(path))
+
+
+def import_(
+    folder: Annotated[Path, typer.Argument(help="Dataset folder to write.")],
+    tokenizer: Annotated[Path, typer.Option(help="The tokenizer.json that made the ids.")],
+    train: Annotated[Path | None, typer.Option(help="Path of the train files without .bin and .idx.")] = None,
+    validation: Annotated[Path | None, typer.Option(help="The same for the validation files.")] = None,
+    test: Annotated[Path | None, typer.Option(help="The same for the test files.")] = None,
+    end_of_document: Annotated[str, typer.Option(help="Text of the end-of-document token.")] = "<|endoftext|>",
+) -> None:
+    """Make a dataset folder of .bin/.idx files."""
+    from neox_train.data.mmap_import import import_mmap
+    from neox_train.data.tokenize import describe
+
+    given = {"train": train, "validation": validation, "test": test}
+    prefixes = {split: prefix for split, prefix in given.items() if prefix is not None}
+    if not prefixes:
+        raise ConfigError("no files to import; give at least --train PREFIX")
+    manifest = import_mmap(prefixes, tokenizer, DatasetFolder(folder), eod_token=end_of_document, report=typer.echo)
+    typer.echo(f"{folder}: {describe(manifest)}")

@@ -1,0 +1,63 @@
+"""Putting a dataset's files into place: built in a scratch folder, the old ones staying until all is there."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from neox_train import __version__
+from neox_train.data.manifest import Manifest
+from neox_train.data.sources import SOURCES_NAME
+from neox_train.files import make_folder, storage_errors
+
+if TYPE_CHECKING:
+    from neox_train.config.layout import DatasetFolder
+
+_SCRATCH = ".building"
+
+
+@contextmanager
+def scratch_folder(folder: DatasetFolder) -> Iterator[DatasetFolder]:
+    """Yield an empty folder inside ``folder``; it is removed at the end, with whatever a failure left in it."""
+    scratch = replace(folder, path=folder.path / _SCRATCH)
+    shutil.rmtree(scratch.path, ignore_errors=True)
+    make_folder(scratch.path)
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch.path, ignore_errors=True)
+
+
+def install_dataset(scratch: DatasetFolder, folder: DatasetFolder, manifest: Manifest) -> None:
+    """Move the built files into place. The old manifest goes first and the new one comes last: none vouches falsely."""
+    names = [folder.tokenizer.name, SOURCES_NAME, *(shard.file for shard in manifest.shards())]
+    with storage_errors(folder.path):
+        folder.manifest.unlink(missing_ok=True)
+        for old in folder.path.glob("tokens-*.h5"):
+            old.unlink()
+    try:
+        with storage_errors(folder.path):
+            for name in names:
+                (scratch.path / name).replace(folder.path / name)
+        manifest.write(folder.path)
+    except BaseException:
+        for name in names:
+            with suppress(OSError):
+                (folder.path / name).unlink(missing_ok=True)
+        raise
+
+
+def describe_origin() -> dict[str, Any]:
+    """When, where and with which versions the dataset was made."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "python": platform.python_version(),
+        "packages": {"neox-train": __version__} | {name: version(name) for name in ("tokenizers", "h5py", "numpy")},
+    }
