@@ -106,11 +106,14 @@ def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = pri
 def _trained_checkpoint(run: RunFolder) -> Path:
     """The checkpoint that trained.json, or the trainer's finished.json, names."""
     for record in (run.trained, run.finished):
-        content = read_json(record)
-        if content is None:
+        if not record.is_file():
             continue
-        folder = run.path / content["checkpoint"]
-        if _checkpoint_digest(folder) != content["manifest_sha256"]:
+        try:
+            content = read_json(record)
+            folder, wanted = run.path / content["checkpoint"], content["manifest_sha256"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{record} is damaged; delete it and run `neox-train submit {run.name}`") from error
+        if _checkpoint_digest(folder) != wanted:
             raise CheckpointError(
                 f"{folder} is not the checkpoint that {record.name} names (another manifest); train the run again"
             )
@@ -158,8 +161,8 @@ def _check_parity(run: RunFolder, export: Export, text: _Text, weights: Weights,
         "split": split,
         "seq_length": windows.shape[1] - 1,
     }
-    parity = read_json(run.parity)
-    if not isinstance(parity, dict) or parity | about | {"tolerance": tolerance} != parity:
+    parity = _read_if_whole(run.parity)
+    if parity is None or parity | about | {"tolerance": tolerance} != parity:
         trained = build_trained_model(weights(), export.architecture, dtype=export.dtype)
         measured = compare(trained, load_export(run.hf), windows, tolerance=tolerance)
         parity = about | measured.to_json()
@@ -172,6 +175,14 @@ def _check_parity(run: RunFolder, export: Export, text: _Text, weights: Weights,
             f"allowed; see {run.parity}, and use neither until the cause is known"
         )
     return parity
+
+
+def _read_if_whole(path: Path) -> dict[str, Any] | None:
+    try:
+        content = read_json(path)
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def choose_windows(dataset: DatasetFolder, seq_length: int) -> tuple[str, torch.Tensor]:

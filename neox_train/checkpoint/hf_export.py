@@ -116,7 +116,10 @@ def _list_files(export: Export) -> list[str]:
 
 
 def _recorded_files(folder: Path, export: Export) -> dict[str, FileRecord]:
-    record = read_json(folder / RECORD_NAME)
+    try:
+        record = read_json(folder / RECORD_NAME)
+    except ValueError:
+        return {}
     if not isinstance(record, dict):
         return {}
     files = record.pop("files", {})

@@ -61,4 +61,7 @@ def _find_run(run: str | None, pipeline: Path | None, results: Path, run_dir: Pa
         from neox_train.config.pipeline import load_pipeline
 
         load_pipeline(pipeline).run(run)
-    return RunFolder.of(results, run)
+    folder = RunFolder.of(results, run)
+    if not folder.path.is_dir():
+        raise ConfigError(f"{folder.path} is not there; train the run {run!r} first, or set --results")
+    return folder

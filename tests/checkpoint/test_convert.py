@@ -98,11 +98,14 @@ def test_repeating_does_nothing_but_the_marker(run: RunFolder, monkeypatch: pyte
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
-def test_a_damaged_export_is_made_again(run: RunFolder) -> None:
+@pytest.mark.parametrize("file", ["hf/model.safetensors", f"hf/{RECORD_NAME}", "parity.json"])
+def test_a_damaged_file_is_made_again(run: RunFolder, file: str) -> None:
     first, _ = _convert(run)
-    (run.hf / "model.safetensors").write_bytes(b"cut")
+    whole = (run.path / file).read_bytes()
+    (run.path / file).write_bytes(whole[:20])
     second, _ = _convert(run)
-    assert second["files"] == first["files"]
+    assert second == first
+    assert (run.path / file).read_bytes() == whole
 
 
 def test_another_checkpoint_replaces_the_export(run: RunFolder) -> None:
@@ -186,6 +189,12 @@ def test_a_run_that_is_not_trained_is_refused(run: RunFolder) -> None:
         _convert(run)
 
 
+def test_a_damaged_record_of_the_training_is_refused(run: RunFolder) -> None:
+    run.trained.write_text('{"checkpoint": ')
+    with pytest.raises(CheckpointError, match=r"trained\.json is damaged"):
+        _convert(run)
+
+
 def test_a_checkpoint_of_another_manifest_is_refused(run: RunFolder) -> None:
     record = json.loads(run.finished.read_text())
     run.trained.write_text(json.dumps(record | {"manifest_sha256": "0" * 64}))
@@ -232,5 +241,7 @@ def test_the_command(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(failed.exception, UserError) and "'int8'" in str(failed.exception)
     failure = json.loads(run.failure.read_text())
     assert failure["stage"] == "convert" and str(run.path) in failure["command"]
-    neither = CliRunner().invoke(app, ["convert"])
-    assert isinstance(neither.exception, UserError)
+    for arguments in ([], ["nowhere", "--results", str(run.path)], ["--run-dir", str(run.path / "nowhere")]):
+        refused = CliRunner().invoke(app, ["convert", *arguments])
+        assert isinstance(refused.exception, UserError)
+    assert not (run.path / "runs").exists()
