@@ -41,7 +41,7 @@ def tick_values(low: float, high: float, count: int) -> list[float]:
     """About ``count`` round values between ``low`` and ``high``."""
     rough = (high - low) / max(count, 1)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in _STEPS if factor * power >= rough * 0.999)
+    step = power * min(_STEPS, key=lambda factor: abs(math.log(factor * power / rough)))
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [index * step for index in range(first, last + 1)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from neox_train.monitoring.quantities import is_number
 from neox_train.monitoring.report.inputs import Json, RunInputs
+from neox_train.monitoring.report.restarts import list_attempts
 
 COLOURS = 8
 """Colour slots of the page's palette; more runs than that share colours."""
@@ -71,7 +72,7 @@ def gather_facts(run: RunInputs, index: int) -> RunFacts:
         estimated_gib=number(run.memory, "total_gib"),
         measured_gib=number(run.finished, "peak_memory_gib", _highest(train, "peak_memory_gib")),
         wall_seconds=number(run.finished, "seconds", _metrics_seconds(run.metrics)),
-        attempts=[item for item in run.ledger.get("attempts") or [] if isinstance(item, dict)],
+        attempts=list_attempts(run),
     )
 
 

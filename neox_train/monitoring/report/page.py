@@ -12,7 +12,7 @@ from neox_train.monitoring.report.configuration import write_configuration
 from neox_train.monitoring.report.continuations import write_continuations
 from neox_train.monitoring.report.curves import write_curves
 from neox_train.monitoring.report.dataset import write_dataset
-from neox_train.monitoring.report.facts import gather_facts
+from neox_train.monitoring.report.facts import gather_facts, mapping
 from neox_train.monitoring.report.inputs import ReportInputs, RunInputs
 from neox_train.monitoring.report.memory import write_memory
 from neox_train.monitoring.report.origin import write_origin
@@ -81,7 +81,7 @@ def render_page(inputs: ReportInputs, *, now: datetime | None = None) -> str:
 def _describe(inputs: ReportInputs, now: datetime) -> str:
     runs = len(inputs.runs)
     datasets = ", ".join(dataset.name for dataset in inputs.datasets)
-    hosts = sorted({str((run.provenance.get("machine") or {}).get("host")) for run in inputs.runs if run.provenance})
+    hosts = sorted({str(host) for run in inputs.runs if (host := mapping(run.provenance, "machine").get("host"))})
     on = f" · submitted from {', '.join(hosts)}" if hosts else ""
     return f"{runs} run{'s' if runs != 1 else ''} · dataset {datasets}{on} · {now:%Y-%m-%d %H:%M UTC}"
 
