@@ -107,9 +107,22 @@ def _end_labels(labelled: Sequence[Series], axes: Axes) -> list[Html]:
     """Labels right of the last points, moved apart where they would cover each other."""
     ends = [(series, [value for _, value in series.points if value is not None]) for series in labelled]
     placed = sorted(((axes.y(values[-1]), series) for series, values in ends if values), key=lambda pair: pair[0])
-    parts, above = [], float("-inf")
-    for at, series in placed:
-        above = max(at, above + _LABEL_HEIGHT)
-        place = {"x": f"{axes.x.stop + 8:.1f}", "y": f"{above + 4:.1f}"}
-        parts.append(element("text", series.end_label, **place, class_=f"end c{series.colour}"))
-    return parts
+    rows = _spread([at for at, _ in placed], axes.bottom)
+    return [
+        element(
+            "text", series.end_label, x=f"{axes.x.stop + 8:.1f}", y=f"{row + 4:.1f}", class_=f"end c{series.colour}"
+        )
+        for row, (_, series) in zip(rows, placed, strict=True)
+    ]
+
+
+def _spread(rows: Sequence[float], bottom: float) -> list[float]:
+    """Move sorted rows down until none covers the one above, then up until the last is above ``bottom``."""
+    moved: list[float] = []
+    for row in rows:
+        moved.append(max(row, moved[-1] + _LABEL_HEIGHT) if moved else row)
+    limit = bottom
+    for index in reversed(range(len(moved))):
+        moved[index] = min(moved[index], limit)
+        limit = moved[index] - _LABEL_HEIGHT
+    return moved

@@ -53,13 +53,21 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
         return []
     top = max(abs(tick) for tick in ticks)
     if 0 < top < 1e-3:
-        return ["0" if tick == 0 else _scientific(tick) for tick in ticks]
+        return _scientific_labels(ticks)
     divisor, unit = next(((size, name) for limit, size, name in _UNITS if top >= limit), (1.0, ""))
     step = (ticks[1] - ticks[0]) / divisor if len(ticks) > 1 else top / divisor
     digits = next((d for d in range(6) if abs(round(step, d) - step) < step * 1e-6), 6)
     return ["0" if tick == 0 else f"{tick / divisor:.{digits}f}{unit}".replace("-", "−") for tick in ticks]
 
 
-def _scientific(value: float) -> str:
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent)}".replace("-", "−")
+def _scientific_labels(ticks: Sequence[float]) -> list[str]:
+    for digits in range(4):
+        labels = ["0" if tick == 0 else _scientific(tick, digits) for tick in ticks]
+        if len(set(labels)) == len(ticks):
+            break
+    return labels
+
+
+def _scientific(value: float, digits: int) -> str:
+    mantissa, exponent = f"{value:.{digits}e}".split("e")
+    return f"{mantissa}e{int(exponent)}".replace("-", "−")

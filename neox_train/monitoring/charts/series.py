@@ -41,7 +41,9 @@ def thin_points(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]
 
 
 def smooth_points(points: Sequence[Point], *, window: int) -> list[Point]:
-    """Mean over the ``window`` points around each point, fewer at both ends; centred, so that falls are not delayed.
+    """Mean over the ``window`` points around each point, so that a fall is not shown late.
+
+    At the start, where losses fall fast, the window shrinks evenly; at the end it loses its later half.
 
     Gaps stay gaps and do not count.
     """
@@ -51,8 +53,8 @@ def smooth_points(points: Sequence[Point], *, window: int) -> list[Point]:
         counts.append(counts[-1] + (y is not None))
     smoothed: list[Point] = []
     for index, (x, y) in enumerate(points):
-        reach = min(window // 2, index, len(points) - 1 - index)
-        first, last = index - reach, index + reach + 1
+        reach = min(window // 2, index)
+        first, last = index - reach, min(index + reach + 1, len(points))
         mean = (sums[last] - sums[first]) / max(counts[last] - counts[first], 1)
         smoothed.append((x, None if y is None else mean))
     return smoothed

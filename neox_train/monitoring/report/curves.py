@@ -57,7 +57,7 @@ def _loss_series(fact: RunFacts, run: RunInputs) -> list[Series]:
     points = _points(run.of_kind("train"), "loss")
     validation = _points(run.of_kind("validation"), "loss")
     last = next((y for _, y in reversed(validation) if y is not None), None)
-    label = f"{fact.name[:16]} {format_decimal(last)}" if last is not None else None
+    label = f"{_shorten(fact.name)} {format_decimal(last)}" if last is not None else None
     lines = []
     if len(points) >= _SMOOTHED_FROM:
         lines.append(Series(f"{fact.name}, training", points, fact.colour, "faint"))
@@ -107,3 +107,7 @@ def _points(records: Sequence[Json], key: str) -> list[Point]:
         if is_number(step):
             points.append((step, value if is_number(value) else None))
     return points
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= 16 else name[:15] + "…"

@@ -107,12 +107,7 @@ def _run_problems(run: RunInputs) -> list[object]:
     problems: list[object] = [f"run {run.name}: {file} is damaged and was left out" for file in run.damaged]
     if run.failure:
         command = run.failure.get("command")
-        problems.append(
-            join(
-                [
-                    f"run {run.name}, {run.failure.get('stage')}: {run.failure.get('sentence')} ",
-                    [" Continue with ", element("code", command)] if command else None,
-                ]
-            )
-        )
+        sentence = f"run {run.name}, {run.failure.get('stage')}: {run.failure.get('sentence')}"
+        again = element("div", "Continue with ", element("code", command)) if command else None
+        problems.append(join([sentence, again]))
     return problems

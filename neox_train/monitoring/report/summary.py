@@ -15,9 +15,8 @@ def write_lead(facts: Sequence[RunFacts], runs: Sequence[RunInputs]) -> Html:
     scored = [fact for fact in facts if fact.bits_per_byte is not None]
     if not scored:
         done = sum(run.status in ("trained", "exported") for run in facts)
-        return element(
-            "p", f"{len(facts)} run{'s' if len(facts) != 1 else ''}, {done} trained, none evaluated yet.", class_="lead"
-        )
+        count = f"{len(facts)} run{'s' if len(facts) != 1 else ''}"
+        return element("p", f"{count}, {done} trained, none evaluated yet.", class_="lead")
     best = min(scored, key=lambda fact: fact.bits_per_byte or 0.0)
     evaluation = next(run.evaluation for run in runs if run.name == best.name)
     text: list[object] = [

@@ -36,10 +36,11 @@ def test_higher_values_stand_higher_and_later_steps_further_right():
 
 
 def test_end_labels_do_not_cover_each_other():
-    series = [Series(f"r{i}", [(0, 1.0), (5, 2.0 + i * 1e-4)], i, "dots", f"r{i} 2.000") for i in range(4)]
+    series = [Series(f"r{i}", [(0, 3.0), (5, 2.0 + i * 1e-4)], i, "dots", f"r{i} 2.000") for i in range(4)]
     labels = [text for text in draw(*series).iter("text") if text.attrib.get("class", "").startswith("end")]
     rows = sorted(float(label.attrib["y"]) for label in labels)
     assert len(rows) == 4
+    assert rows[-1] <= HEIGHT - 30
     assert all(later - earlier >= 14 for earlier, later in pairwise(rows))
 
 
