@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from neox_train.config.reader import Place
+from neox_train.config.reader import Place, find_place
 from neox_train.errors import ConfigError
 
 
@@ -17,5 +17,6 @@ class ConflictError(ConfigError):
 
     def locate(self, places: Mapping[str, Place], where: str) -> ConfigError:
         """The same sentence led by the file and line of every key that is written somewhere."""
-        found = list(dict.fromkeys(str(places[key]) for key in self.keys if key in places))
+        written = (find_place(places, key) for key in self.keys)
+        found = list(dict.fromkeys(str(place) for place in written if place is not None))
         return ConfigError(f"{' and '.join(found) or where}: {self}")

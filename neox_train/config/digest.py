@@ -23,7 +23,7 @@ _SECTIONS_LEFT_OUT = (
     DataKeys,
     EvaluationKeys,
 )
-_KEPT = frozenset({"seed", "eod_mask_loss", "pack_impl"})
+_KEPT = frozenset({"seed", "deterministic", "eod_mask_loss", "pack_impl"})
 _LENGTH_AND_LAYOUT = frozenset(
     {
         "train_iters",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from neox_train.config.scalars import resolve_scalar
 from neox_train.errors import ConfigError
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG_PREFIX = "tag:yaml.org,2002:"
+_PLAIN_TAGS = ("str", "int", "float", "bool", "null", "timestamp", "value", "merge")
 _MERGE_KEY = "<<"
 _QUOTES = ("'", '"', "|", ">")
 
@@ -132,7 +135,7 @@ class _Reader:
     def _read_scalar(self, node: Any, path: str, line: int) -> Any:
         if node.style in _QUOTES:
             return node.value
-        if not node.tag.startswith("tag:yaml.org,2002:"):
+        if node.tag.removeprefix(_TAG_PREFIX) not in _PLAIN_TAGS:
             raise ConfigError(f"{self.file}, line {line}: {path} carries the YAML tag {node.tag}; write a plain value")
         return resolve_scalar(node.value)
 
@@ -143,6 +146,13 @@ class _Reader:
         if node.value == _MERGE_KEY and node.style not in _QUOTES:
             raise ConfigError(f"{self.file}, line {line}: YAML merge keys (<<) are not read; write the keys out")
         return node.value.replace("-", "_") if top and self.fold_hyphens else node.value
+
+
+def find_place(places: Mapping[str, Place], path: str) -> Place | None:
+    """Place of the value at a dotted path, else of the nearest block around it that is written."""
+    while path and path not in places:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return places.get(path)
 
 
 def show_value(value: Any) -> str:

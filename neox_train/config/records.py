@@ -16,7 +16,7 @@ from neox_train.config.validation import explain_validation
 class Record(BaseModel):
     """A frozen, strict record: unknown keys and wrong types are errors."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 R = TypeVar("R", bound=Record)

@@ -81,7 +81,7 @@ class NeoxKeys(
 ):
     """Every key a user may write, with GPT-NeoX's defaults where they are sound."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
 
 
 class NeoxConfig(DerivedKeys, NeoxKeys):
@@ -90,7 +90,7 @@ class NeoxConfig(DerivedKeys, NeoxKeys):
     Frozen. Two configurations are equal when all their keys are.
     """
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
 
     _notices: tuple[str, ...] = PrivateAttr(default=())
     _places: dict[str, Place] = PrivateAttr(default_factory=dict)

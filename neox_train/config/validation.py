@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from neox_train.config.annotations import list_names
-from neox_train.config.reader import Place, show_value
+from neox_train.config.reader import Place, find_place, show_value
 from neox_train.errors import ConfigError
 
 _WANTED = {
@@ -43,7 +43,7 @@ def explain_validation(
     missing = [join_path(entry["loc"]) for entry in complaints if entry["type"] == "missing"]
     others = [entry for entry in complaints if entry["type"] != "missing"]
     if not others:
-        return ConfigError(f"{_say_parent(missing[0], places, where)}{_say_missing(missing)}")
+        return ConfigError(f"{_say_place(missing[0], places, where)}{_say_missing(missing)}")
     complaint = others[0]
     parts = [part for part in complaint["loc"] if not _names_branch(part)]
     path = join_path(parts)
@@ -72,17 +72,8 @@ def _names_branch(part: Any) -> bool:
 
 
 def _say_place(path: str, places: Mapping[str, Place], where: str) -> str:
-    place = places.get(path)
-    if place is not None:
-        return f"{place}: "
-    return f"{where}: " if where else ""
-
-
-def _say_parent(path: str, places: Mapping[str, Place], where: str) -> str:
-    """Place of the nearest block that is written."""
-    while path and path not in places:
-        path = path.rpartition(".")[0]
-    return _say_place(path, places, where)
+    place = find_place(places, path) or where
+    return f"{place}: " if place else ""
 
 
 def _say_missing(paths: list[str]) -> str:

@@ -13,7 +13,7 @@ from neox_train.config.keys import implemented, refused
 class OptimizerParams(TypedDict, total=False):
     """Numbers of the optimizer, under the names of the kinds GPT-NeoX builds."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
 
     lr: Annotated[float, Field(ge=0)]
     betas: list[float]
@@ -36,7 +36,7 @@ class OptimizerParams(TypedDict, total=False):
 class OptimizerBlock(TypedDict, total=False):
     """``type`` and ``params``."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
 
     type: str
     params: OptimizerParams

@@ -14,7 +14,7 @@ from neox_train.config.sections.whole import Whole
 class Fp16Block(TypedDict, total=False):
     """fp16 and its loss scale (0: dynamic)."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
 
     enabled: bool
     fp16: bool
@@ -31,7 +31,7 @@ class Fp16Block(TypedDict, total=False):
 class Bf16Block(TypedDict, total=False):
     """bfloat16."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
 
     enabled: bool
 
@@ -39,7 +39,7 @@ class Bf16Block(TypedDict, total=False):
 class DataTypesBlock(TypedDict, total=False):
     """Number format of gradient accumulation."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
 
     grad_accum_dtype: Literal["fp32", "fp16", "bf16"] | None
 

@@ -14,7 +14,7 @@ from neox_train.config.sections.whole import Whole
 class ZeroBlock(TypedDict, total=False):
     """ZeRO: what data-parallel ranks share out, under DeepSpeed's names."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
 
     stage: Annotated[int, Field(ge=0, le=3)]
     allgather_partitions: bool

@@ -1,0 +1,149 @@
+"""``neox-train config`` as a person types it, with the cases taken from public reports."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner, Result
+
+from neox_train.commands.config import register
+from neox_train.errors import UserError
+
+APP = typer.Typer()
+register(APP)
+
+
+def call(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(APP, ["config", *map(str, arguments)])
+
+
+def show(cases: Path, *files: str) -> dict[str, object]:
+    result = call("show", *(cases / file for file in files))
+    assert result.exit_code == 0, result.output
+    values: dict[str, object] = yaml.safe_load(result.stdout)
+    return values
+
+
+def show_json(cases: Path, *files: str) -> dict[str, object]:
+    result = call("show", "--deepspeed", *(cases / file for file in files))
+    assert result.exit_code == 0, result.output
+    values: dict[str, object] = json.loads(result.stdout)
+    return values
+
+
+def refused(cases: Path, *files: str) -> str:
+    result = call("show", *(cases / file for file in files))
+    assert result.exit_code != 0
+    assert isinstance(result.exception, UserError)
+    sentence = str(result.exception)
+    assert "\n" not in sentence
+    return sentence
+
+
+def test_01a_every_spelling_of_a_number(cases: Path) -> None:
+    values = show(cases, "base.yml", "01-floats.yml")
+    assert values["optimizer"] == {"type": "Adam", "params": {"lr": 0.0006, "betas": [0.9, 0.95], "eps": 1e-08}}
+    assert values["lr"] == 0.0006
+    assert values["min_lr"] == 0.00006
+    assert values["layernorm_epsilon"] == values["norm_epsilon"] == 1e-05
+    assert values["init_method_std"] == 0.02
+
+
+def test_01b_a_word_is_no_number(cases: Path) -> None:
+    sentence = refused(cases, "base.yml", "01-word.yml")
+    assert re.search(r"01-word\.yml, line 4: optimizer\.params\.lr is '6e-4x'; a number is wanted", sentence)
+
+
+def test_02a_written_clipping_reaches_deepspeed(cases: Path) -> None:
+    assert show_json(cases, "base.yml", "optimizer.yml", "02-clip-written.yml")["gradient_clipping"] == 1.0
+
+
+def test_02b_clipping_in_force_is_explicit(cases: Path) -> None:
+    values = show(cases, "base.yml", "optimizer.yml")
+    assert show_json(cases, "base.yml", "optimizer.yml")["gradient_clipping"] == values["gradient_clipping"] == 1.0
+
+
+def test_02c_the_old_name_of_clipping_is_in_force(cases: Path) -> None:
+    files = ("base.yml", "optimizer.yml", "02-clip-old-name.yml")
+    assert show_json(cases, *files)["gradient_clipping"] == 0.25
+    result = call("show", *(cases / file for file in files))
+    assert "clip_grad" in result.stderr and "gradient_clipping" in result.stderr
+
+
+def test_03a_a_retired_name(cases: Path) -> None:
+    sentence = refused(cases, "base.yml", "optimizer.yml", "03-retired.yml")
+    assert "03-retired.yml, line 2: save_interval" in sentence
+    assert "checkpoint_factor" in sentence
+
+
+def test_03b_gas(cases: Path) -> None:
+    values = show(cases, "base.yml", "optimizer.yml", "03-gas.yml")
+    assert (values["gradient_accumulation_steps"], values["train_batch_size"]) == (4, 16)
+
+
+def test_04a_a_key_twice(cases: Path) -> None:
+    sentence = refused(cases, "base.yml", "optimizer.yml", "04-twice-top.yml")
+    assert "seed is set twice, to 1234 on line 2 and to 4321 on line 5" in sentence
+
+
+def test_04b_a_nested_key_twice(cases: Path) -> None:
+    sentence = refused(cases, "base.yml", "04-twice-nested.yml")
+    assert "optimizer.params.lr is set twice, to 0.0006 on line 4 and to 0.006 on line 6" in sentence
+
+
+def test_what_is_shown_loads_again(cases: Path, tmp_path: Path) -> None:
+    first = call("show", cases / "base.yml", cases / "optimizer.yml", "--world-size", "2", "--vocab-size", "300")
+    (tmp_path / "shown.yml").write_text(first.stdout)
+    again = call("show", tmp_path / "shown.yml")
+    assert again.stdout == first.stdout
+    assert "world_size: 2" in first.stdout and "padded_vocab_size: 384" in first.stdout
+
+
+def test_overrides(cases: Path) -> None:
+    result = call("show", cases / "base.yml", cases / "optimizer.yml", "--override", "optimizer.params.lr=2e-3")
+    assert yaml.safe_load(result.stdout)["lr"] == 0.002
+
+
+def test_what_is_not_built_is_said_and_shown(cases: Path) -> None:
+    result = call("show", cases / "base.yml", cases / "optimizer.yml", "--override", "te_mha=true")
+    assert result.exit_code == 0
+    assert "not built yet, training refuses it: te_mha: true" in result.stderr
+    assert yaml.safe_load(result.stdout)["te_mha"] is True
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("train-iters", ["Optimizer steps", "in force", "default: null"]),
+        ("rope_fusion", ["without effect"]),
+        ("te_mha", ["not built"]),
+        ("ffn_width", ["computed from other keys"]),
+        ("save_interval", ["write checkpoint_factor"]),
+        ("iteration", ["instead:"]),
+    ],
+)
+def test_explain(key: str, expected: list[str]) -> None:
+    result = call("explain", key)
+    assert result.exit_code == 0
+    assert all(text in result.stdout for text in expected)
+
+
+def test_explain_an_unknown_key() -> None:
+    result = call("explain", "hiden_size")
+    assert isinstance(result.exception, UserError)
+    assert "did you mean hidden_size?" in str(result.exception)
+
+
+def test_schema_writes_the_files(tmp_path: Path) -> None:
+    result = call("schema", "--folder", tmp_path)
+    assert result.exit_code == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "cluster.schema.json",
+        "pipeline.schema.json",
+        "training.schema.json",
+    ]

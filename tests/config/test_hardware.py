@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from neox_train.config.cluster import Cluster, Gpu
+from neox_train.config.hardware import require_hardware, uses_fp8
+from tests.config.files import load_tiny, refuse
+
+
+def gpus(kind: str, capability: float) -> Cluster:
+    return Cluster(name=kind, device="cuda", gpu=Gpu(type=kind, memory_gib=40.0, compute_capability=capability))
+
+
+CPU = Cluster()
+
+
+@pytest.mark.parametrize("switch", [{"te_fp8": True}, {"te_fp8_recipe": "delayed"}, {"te_fp8_mha": True}])
+def test_fp8_needs_capability_8_9(switch: dict[str, object]) -> None:
+    config = load_tiny(**switch)
+    require_hardware(config, gpus("l40s", 8.9))
+    require_hardware(config, gpus("h100", 9.0))
+    sentence = refuse(lambda: require_hardware(config, gpus("a100", 8.0)))
+    assert "8.9" in sentence and "a100" in sentence and "8.0" in sentence
+    assert "precision: bfloat16" in sentence
+    assert next(iter(switch)) in sentence
+    assert "FP8 needs a GPU" in refuse(lambda: require_hardware(config, CPU))
+
+
+def test_fp8_parameters_alone_switch_nothing_on() -> None:
+    config = load_tiny(te_fp8_margin=2, te_fp8_format="e4m3")
+    assert not uses_fp8(config)
+    require_hardware(config, gpus("a100", 8.0))
+    said = [text for text in config.notices if "te_fp8" in text]
+    assert len(said) == 1
+    assert "te_fp8_format, te_fp8_margin do not switch FP8 on" in said[0]
+
+
+def test_bfloat16_needs_capability_8() -> None:
+    config = load_tiny(precision="bfloat16")
+    require_hardware(config, gpus("a100", 8.0))
+    require_hardware(config, CPU)
+    assert "set precision: fp16" in refuse(lambda: require_hardware(config, gpus("v100", 7.0)))
+
+
+def test_fp16_needs_a_gpu() -> None:
+    config = load_tiny(precision="fp16")
+    require_hardware(config, gpus("v100", 7.0))
+    assert "set precision: bfloat16" in refuse(lambda: require_hardware(config, CPU))

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from neox_train.config.reader import read_yaml, show_value
+from tests.config.files import refuse
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "a.yml"
+
+
+def test_json_style_with_comments_and_trailing_commas(file: Path) -> None:
+    file.write_text(
+        '# a comment\n{\n  "num-layers": 2, # another\n  "norm": "layernorm",\n  "betas": [0.9, .95,],\n}\n'
+    )
+    document = read_yaml(file, fold_hyphens=True)
+    assert document.values == {"num_layers": 2, "norm": "layernorm", "betas": [0.9, 0.95]}
+    assert document.places["num_layers"].line == 3
+    assert document.places["betas[1]"].text == ".95"
+    assert str(document.places["norm"]) == f"{file}, line 4"
+
+
+def test_hyphens_fold_at_the_top_level_only(file: Path) -> None:
+    file.write_text("train-iters: 3\noptimizer: {params: {some-key: 1}}\n")
+    document = read_yaml(file, fold_hyphens=True)
+    assert document.values == {"train_iters": 3, "optimizer": {"params": {"some-key": 1}}}
+    assert read_yaml(file).values["train-iters"] == 3
+
+
+def test_quotes_keep_text(file: Path) -> None:
+    file.write_text("a: '1e-8'\nb: \"2\"\nc: |\n  3\n")
+    assert read_yaml(file).values == {"a": "1e-8", "b": "2", "c": "3\n"}
+
+
+def test_aliases_are_read(file: Path) -> None:
+    file.write_text("a: &x {b: 1}\nc: *x\n")
+    assert read_yaml(file).values == {"a": {"b": 1}, "c": {"b": 1}}
+
+
+def test_the_same_key_twice_with_one_value_is_fine(file: Path) -> None:
+    file.write_text("a: 1\na: 1\n")
+    assert read_yaml(file).values == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "first", "second"),
+    [
+        ("seed: 1\nb: 2\nseed: 3\n", "seed", "1 on line 1", "3 on line 3"),
+        ("train-iters: 1\ntrain_iters: 2\n", "train_iters", "1 on line 1", "2 on line 2"),
+        ("o:\n  p:\n    lr: 0.1\n    lr: 1.0\n", "o.p.lr", "0.1 on line 3", "1.0 on line 4"),
+        ("l:\n- a: 1\n  a: true\n", "l[0].a", "1 on line 2", "true on line 3"),
+    ],
+)
+def test_the_same_key_twice_with_two_values_is_refused(
+    file: Path, text: str, key: str, first: str, second: str
+) -> None:
+    file.write_text(text)
+    sentence = refuse(lambda: read_yaml(file, fold_hyphens=True))
+    assert sentence.startswith(f"{file}: {key} is set twice")
+    assert first in sentence and second in sentence
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "is empty"),
+        (b"# only a comment\n", "is empty"),
+        (b"- a\n- b\n", "holds a list"),
+        (b"just text\n", "only the text 'just text'"),
+        (b"a: 1\nb: \xff\n", "line 2: the file is not UTF-8"),
+        (b"a: [1\n", "not valid YAML"),
+        (b"a:\n\tb: 1\n", "line 2: not valid YAML"),
+        (b"a: !!python/object:os.system x\n", "line 1: a carries the YAML tag"),
+        (b"a: &x 1\n<<: {b: 1}\n", "line 2: YAML merge keys"),
+        (b"[1, 2]: 3\n", "line 1: a key is a list or a mapping"),
+    ],
+)
+def test_bad_files_get_one_sentence(file: Path, content: bytes, expected: str) -> None:
+    file.write_bytes(content)
+    sentence = refuse(lambda: read_yaml(file))
+    assert sentence.startswith(str(file))
+    assert expected in sentence
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    assert "does not exist" in refuse(lambda: read_yaml(tmp_path / "absent.yml"))
+    assert "is a folder" in refuse(lambda: read_yaml(tmp_path))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(file: Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbfseed: 5\n")
+    assert read_yaml(file).values == {"seed": 5}
+
+
+def test_values_in_sentences_are_short() -> None:
+    assert show_value(True) == "true"
+    assert show_value(None) == "null"
+    assert show_value("a") == "'a'"
+    assert len(show_value(list(range(100)))) == 60

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from tests.config.files import load_tiny, refuse_tiny
+
+
+def test_heads() -> None:
+    sentence = refuse_tiny(num_attention_heads=5)
+    assert "hidden_size 64 is not a multiple of num_attention_heads 5" in sentence
+    assert "base.yml, line 4" in sentence
+    assert "num_attention_heads 4 is not a multiple of num_kv_heads 3" in refuse_tiny(num_kv_heads=3)
+    assert "num_kv_heads 1 is not a multiple of model_parallel_size 2" in refuse_tiny(
+        num_kv_heads=1, model_parallel_size=2, processes=2
+    )
+    assert load_tiny(num_kv_heads=1).num_kv_heads == 1
+
+
+def test_sequence() -> None:
+    assert "seq_length 128 is more than max_position_embeddings 64" in refuse_tiny(seq_length=128)
+    assert load_tiny(seq_length=None).seq_length == 64
+
+
+def test_rotary_dimensions_come_in_pairs() -> None:
+    assert "rotates 3 dimensions; an even number" in refuse_tiny(rotary_pct=0.2)
+    assert "rotates 0 dimensions" in refuse_tiny(rotary_pct=0.01)
+    assert load_tiny(rotary_pct=0.2, pos_emb="learned").rotary_pct == 0.2
+
+
+def test_tied_norms_need_a_parallel_residual() -> None:
+    assert "set gpt_j_residual: true" in refuse_tiny(gpt_j_tied=True)
+    assert load_tiny(gpt_j_tied=True, gpt_j_residual=True).gpt_j_tied
+
+
+def test_saving() -> None:
+    assert "set checkpoint_factor" in refuse_tiny(save="checkpoints", checkpoint_factor=None)
+    assert load_tiny(save="checkpoints", checkpoint_factor=None, extra_save_iters=[0, 5]).extra_save_iters == [0, 5]
+    assert "a whole number of steps" in refuse_tiny(checkpoint_factor=0.5)
+    assert "a whole number of steps" in refuse_tiny(checkpoint_factor=0)
+    assert load_tiny(checkpoint_factor=1.5, checkpoint_scale="log").checkpoint_factor == 1.5
+    assert "a number above 1" in refuse_tiny(checkpoint_factor=1, checkpoint_scale="log")

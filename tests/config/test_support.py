@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from neox_train.config.cluster import Cluster
+from neox_train.config.support import list_unsupported, require_trainable
+from neox_train.errors import NotBuiltError
+from tests.config.files import load_tiny, refuse
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"precision": "bfloat16", "zero_optimization": {"stage": 2}},
+        {"precision": "fp16", "use_bnb_optimizer": True},
+        {"activation": "swiglu", "norm": "rmsnorm", "num_kv_heads": 2, "pos_emb": "none"},
+        {"gpt_j_residual": True, "no_weight_tying": False, "pipe_parallel_size": 1},
+        {"attention_config": [[["flash"], "all"]], "checkpoint_activations": True},
+        {"optimizer": {"type": "SGD", "params": {"lr": 1.0, "momentum": 0.9}}},
+        {"use_wandb": False, "te_fp8_margin": 1},
+    ],
+)
+def test_what_trains(change: dict[str, object]) -> None:
+    assert list_unsupported(load_tiny(**change)) == []
+    require_trainable(load_tiny(**change))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"te_mha": True}, "te_mha: true"),
+        ({"model_parallel_size": 2, "processes": 2}, "model_parallel_size: 2"),
+        ({"pipe_parallel_size": 2, "processes": 2}, "pipe_parallel_size: 2"),
+        ({"attention_config": ["global", "mamba"]}, "attention_config: mamba"),
+        ({"pos_emb": "alibi"}, "pos_emb: 'alibi'"),
+        ({"moe_num_experts": 8}, "moe_num_experts: 8"),
+        ({"optimizer": {"type": "SM3", "params": {"lr": 0.1}}}, "optimizer_type: 'sm3'"),
+        ({"optimizer": {"type": "Adam", "params": {"lr": 0.1, "amsgrad": True}}}, "optimizer.params.amsgrad of adam"),
+        ({"optimizer": {"type": "SGD", "params": {"lr": 0.1}}, "use_bnb_optimizer": True}, "use_bnb_optimizer with"),
+        ({"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}}, "offload_optimizer"),
+        ({"finetune": True}, "finetune: true"),
+        ({"train_data_paths": ["a", "b"]}, "train_data_paths: ['a', 'b'] (set data_path)"),
+        ({"use_wandb": True}, "use_wandb: true"),
+    ],
+)
+def test_what_does_not_train_is_named(change: dict[str, object], named: str) -> None:
+    config = load_tiny(**change)
+    assert any(named in phrase for phrase in list_unsupported(config))
+    with pytest.raises(NotBuiltError, match="not built"):
+        require_trainable(config)
+    assert named in refuse(lambda: require_trainable(config))
+
+
+def test_all_that_is_missing_stands_in_one_sentence() -> None:
+    sentence = refuse(lambda: require_trainable(load_tiny(te_mha=True, moe_num_experts=2)))
+    assert "te_mha" in sentence and "moe_num_experts" in sentence
+
+
+def test_training_needs_a_length() -> None:
+    assert "train_iters is not set" in refuse(lambda: require_trainable(load_tiny(train_iters=None)))
+
+
+def test_with_a_cluster_the_device_is_asked_too() -> None:
+    assert "bfloat16" in refuse(lambda: require_trainable(load_tiny(precision="fp16"), Cluster()))
