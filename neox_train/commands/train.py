@@ -33,13 +33,14 @@ def train(
     """
     from neox_train.cluster.submission import train_run
     from neox_train.config.layout import RunFolder
-    from neox_train.config.load import load_config, write_config
+    from neox_train.config.load import write_config
     from neox_train.config.merge import parse_override
+    from neox_train.config.run import resolve_files
     from neox_train.data.manifest import load_manifest
 
     facts = _local_cluster(cluster, processes)
     overrides: dict[str, Any] = dict(parse_override(text) for text in override or [])
-    config = load_config(files, overrides=overrides, world_size=facts.processes_per_node)
+    config = resolve_files(files, facts, overrides=overrides)
     folder = RunFolder(run_dir or _folder_of(config.save))
     if config.data_path is None:
         raise ConfigError("data_path is missing; set it to a dataset folder with a manifest.json")
@@ -48,7 +49,7 @@ def train(
         "save": config.save or str(folder.checkpoints),
         "load": config.load or config.save or str(folder.checkpoints),
     }
-    config = load_config(files, overrides={**overrides, **own}, world_size=facts.processes_per_node)
+    config = resolve_files(files, facts, overrides={**overrides, **own})
     for sentence in config.notices:
         typer.echo(f"note: {sentence}", err=True)
     command = f"neox-train train {' '.join(map(str, files))} --run-dir {folder.path}"

@@ -1,7 +1,8 @@
-"""The configuration of one run of a pipeline on one cluster."""
+"""The configuration of one run on one cluster, from a pipeline file or from files alone."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from neox_train.config.merge import merge_documents, set_overrides
 from neox_train.config.pipeline import Pipeline
 from neox_train.config.reader import Document, read_yaml, show_value
 from neox_train.config.schema import NeoxConfig
+from neox_train.errors import ConfigError
 
 
 def resolve_run(
@@ -25,7 +27,6 @@ def resolve_run(
     also when the cluster's device cannot run the configuration.
     """
     spec = pipeline.run(name)
-    world_size = spec.nodes * cluster.processes_per_node
     document = merge_documents([read_yaml(file, fold_hyphens=True) for file in spec.config])
     document = set_overrides(
         document,
@@ -35,13 +36,32 @@ def resolve_run(
     )
     own = _own_places(name, spec.dataset, Path(results))
     document, moved = _replace(document, own, "belongs to the run")
-    document, set_by_cluster = _replace(document, _own_facts(document, cluster, world_size), "comes from the cluster")
-    config = resolve_document(document, world_size=world_size)
-    require_hardware(config, cluster)
-    config = _fill_peak(config, cluster)
+    config = _resolve_on(document, cluster, spec.nodes * cluster.processes_per_node)
     if vocab_size is not None:
         config = config.with_vocab_size(vocab_size)
-    return config.with_notices(*moved, *set_by_cluster)
+    return config.with_notices(*moved)
+
+
+def resolve_files(
+    files: Sequence[Path | str], cluster: Cluster, *, nodes: int = 1, overrides: Mapping[str, Any] | None = None
+) -> NeoxConfig:
+    """Merge files for one training outside a pipeline: their own paths are kept.
+
+    The number of processes and the communication library are the cluster's, with a notice. Raises ConfigError in one
+    sentence, also when the cluster's device cannot run the configuration.
+    """
+    if not files:
+        raise ConfigError("no configuration file is given; name at least one YAML file")
+    document = merge_documents([read_yaml(file, fold_hyphens=True) for file in files])
+    document = set_overrides(document, overrides or {})
+    return _resolve_on(document, cluster, nodes * cluster.processes_per_node)
+
+
+def _resolve_on(document: Document, cluster: Cluster, world_size: int) -> NeoxConfig:
+    document, notices = _replace(document, _own_facts(document, cluster, world_size), "comes from the cluster")
+    config = resolve_document(document, world_size=world_size)
+    require_hardware(config, cluster)
+    return _fill_peak(config, cluster).with_notices(*notices)
 
 
 def _own_places(run: str, dataset: str, results: Path) -> dict[str, Any]:

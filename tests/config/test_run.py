@@ -7,7 +7,7 @@ import pytest
 from neox_train.config.cluster import Cluster, Gpu, PeakTflops
 from neox_train.config.load import load_config, write_config
 from neox_train.config.pipeline import Pipeline, load_pipeline
-from neox_train.config.run import resolve_run
+from neox_train.config.run import resolve_files, resolve_run
 from tests.config.files import TINY, refuse
 
 LOCAL = Cluster(processes_per_node=2)
@@ -95,3 +95,13 @@ def test_fp16_on_cpus_is_refused_with_the_remedy(tmp_path: Path, written: str) -
     sentence = refuse(lambda: resolve_run(pipeline, "r", LOCAL, Path("out")))
     assert "precision: bfloat16" in sentence
     assert "pipeline.yaml, line 10" in sentence
+
+
+def test_files_alone_keep_their_paths(tmp_path: Path) -> None:
+    (tmp_path / "paths.yml").write_text("data_path: data\nsave: here\nload: there\n")
+    config = resolve_files([*TINY, tmp_path / "paths.yml"], H100, nodes=2, overrides={"seed": 5})
+    assert (config.data_path, config.save, config.load, config.seed) == ("data", "here", "there", 5)
+    assert (config.world_size, config.distributed_backend) == (8, "nccl")
+    assert any("distributed_backend comes from the cluster" in text for text in config.notices)
+    assert "precision: bfloat16" in refuse(lambda: resolve_files(TINY, LOCAL, overrides={"precision": "fp16"}))
+    assert "name at least one YAML file" in refuse(lambda: resolve_files([], LOCAL))
