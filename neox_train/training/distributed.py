@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -64,12 +65,18 @@ def start_process_group(backend: str) -> RankContext:
     return RankContext(rank=rank, world_size=world_size, local_rank=local_rank, device=device)
 
 
-def stop_process_group() -> None:
-    """Leave the process group, if there is one."""
-    import deepspeed.comm as dist
+def leave_at_exit() -> None:
+    """Leave the process group when the process ends (DeepSpeed cannot join a second one in the same process).
 
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    Only after success: leaving a group that lost a rank may wait for it.
+    """
+    atexit.unregister(_leave)
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def reduce_sum(values: Sequence[float], context: RankContext) -> list[float]:

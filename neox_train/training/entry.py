@@ -18,7 +18,7 @@ from neox_train.errors import ConfigError
 from neox_train.monitoring.metrics import MetricsWriter, trim_metrics
 from neox_train.training.cadence import last_step
 from neox_train.training.dataset import TrainingData
-from neox_train.training.distributed import RankContext, run_on_main, start_process_group, stop_process_group
+from neox_train.training.distributed import RankContext, leave_at_exit, run_on_main, start_process_group
 from neox_train.training.engine import build_engine, describe_precision
 from neox_train.training.failures import explain_failures
 from neox_train.training.finished import write_finished
@@ -48,7 +48,7 @@ def train_rank(run_folder: str) -> str:
     context = start_process_group(config.distributed_backend)
     with explain_failures(context):
         outcome = _train(run, config, context)
-        stop_process_group()
+    leave_at_exit()
     return outcome
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neox_train.checkpoint.state import TrainerState
+from neox_train.errors import TrainingError
 from neox_train.monitoring.metrics import MetricsWriter
 from neox_train.training.cadence import last_step, logs_at, saves_at, validates_at
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext, reduce_max
 from neox_train.training.finished import PEAK_MEMORY_GIB, SECONDS, TRAIN_LOSS
 from neox_train.training.meter import IntervalMeter, finite_or_none, measure_peak_memory_gib
-from neox_train.training.nonfinite import SkipCounter
+from neox_train.training.nonfinite import SkipCounter, not_finite_at_the_end
 from neox_train.training.progress import format_step, say
 from neox_train.training.saving import CheckpointKeeper
 from neox_train.training.schedule import LearningRateSchedule
@@ -67,7 +68,7 @@ class TrainingLoop:
             if validates_at(self.config, step):
                 self._validate()
             if result.stop or saves_at(self.config, step) or step == self._last_step:
-                self._save()
+                self._save_if_finite(result)
             if result.stop and step < self._last_step:
                 self._say(f"stopped after step {step}: {stop_reason() or 'another rank was asked to stop'}")
                 return STOPPED
@@ -126,10 +127,19 @@ class TrainingLoop:
             self.metrics.write({"kind": "validation", "step": self.state.step, "loss": loss, "perplexity": perplexity})
             say(f"validation at step {self.state.step}: loss {loss:.4f} | perplexity {perplexity:.2f}")
 
-    def _save(self) -> None:
+    def _save_if_finite(self, result: StepResult) -> None:
+        """Save, unless the weights give a loss that is not finite: the checkpoint before is then the one to keep."""
+        if math.isfinite(result.loss):
+            self._save(prune=result.update.applied)
+        elif self.state.step == self._last_step:
+            raise TrainingError(not_finite_at_the_end(self.state.step, self._describe_saved()))
+        else:
+            self._say(f"step {self.state.step} is not saved, its loss is not finite; {self._describe_saved()}")
+
+    def _save(self, *, prune: bool = True) -> None:
         self.state.extra[SECONDS] = self._seconds_before + time.monotonic() - self._started
         began = time.monotonic()
-        self.saved = self.keeper.save(self.state)
+        self.saved = self.keeper.save(self.state, prune=prune)
         self._say(f"saved {self.saved} in {time.monotonic() - began:.1f} s")
 
     def _describe_saved(self) -> str:

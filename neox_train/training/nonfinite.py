@@ -9,6 +9,8 @@ from neox_train.errors import TrainingError
 MAX_CONSECUTIVE_SKIPS = 50
 """GPT-NeoX's limit. A dynamic loss scale starting at 2^32 finds its level well within it."""
 
+_REMEDY = "lower `optimizer.params.lr`, lengthen `warmup`, or use `precision: bfloat16`, then repeat"
+
 
 @dataclass(slots=True)
 class SkipCounter:
@@ -32,6 +34,10 @@ class SkipCounter:
             scale = f", loss scale {loss_scale:g}" if loss_scale is not None else ""
             raise TrainingError(
                 f"step {step}: the gradients were not finite in {self.streak} consecutive steps (loss {loss:g}{scale})"
-                f", so the training stopped; {checkpoint}; lower `optimizer.params.lr`, lengthen `warmup`, "
-                "or use `precision: bfloat16`, then repeat"
+                f", so the training stopped; {checkpoint}; {_REMEDY}"
             )
+
+
+def not_finite_at_the_end(step: int, checkpoint: str) -> str:
+    """The sentence for a run whose last step has a loss that is not finite."""
+    return f"step {step}, the last, has a loss that is not finite, so the run does not count; {checkpoint}; {_REMEDY}"

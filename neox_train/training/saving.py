@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neox_train.checkpoint.retention import prune
+from neox_train.checkpoint.retention import prune as remove_old
 from neox_train.checkpoint.space import checkpoint_size_bytes, require_space
 from neox_train.checkpoint.state import TrainerState
 from neox_train.checkpoint.writer import save_checkpoint
@@ -43,8 +43,11 @@ class CheckpointKeeper:
             )
         )
 
-    def save(self, state: TrainerState) -> Path:
-        """Save at a step boundary, then remove what retention lets go; StorageError on every rank when it fails."""
+    def save(self, state: TrainerState, *, prune: bool = True) -> Path:
+        """Save at a step boundary, then (``prune``) remove what retention lets go.
+
+        StorageError, the same on every rank, when there is no room.
+        """
         folder = save_checkpoint(
             self.root,
             engine=self.engine,
@@ -54,8 +57,9 @@ class CheckpointKeeper:
             digests=self.digests,
             final=state.step >= last_step(self.config),
         )
-        keep, protected = self.config.keep_last_n_checkpoints, self.config.extra_save_iters or ()
-        run_on_main(lambda: prune(self.root, keep, protected, up_to=state.step))
+        if prune:
+            keep, protected = self.config.keep_last_n_checkpoints, self.config.extra_save_iters or ()
+            run_on_main(lambda: remove_old(self.root, keep, protected, up_to=state.step))
         return folder
 
     def _saves(self, step: int) -> bool:

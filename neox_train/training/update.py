@@ -48,7 +48,9 @@ def _norm_before_step(engine: DeepSpeedEngine) -> float | None:
         gradients, _ = optimizer.get_grads_for_norm()
         from deepspeed.runtime.utils import get_global_norm_of_tensors
 
-        return float(get_global_norm_of_tensors(input_tensors=gradients, mpu=engine.mpu, norm_type=2))
+        norm = float(get_global_norm_of_tensors(input_tensors=gradients, mpu=engine.mpu, norm_type=2))
+        # DeepSpeed puts -1 in the place of a norm that is not finite.
+        return norm if norm >= 0 else math.nan
     if isinstance(optimizer, torch.optim.Optimizer) and not hasattr(optimizer, "overflow"):
         gradients = [p.grad for p in engine.module.parameters() if p.grad is not None]
         return float(torch.nn.utils.get_total_norm(gradients))

@@ -59,18 +59,14 @@ def write_dataset(folder: Path, *, train_tokens: int = 20_000, validation_tokens
     return dataset
 
 
-def write_run(
-    folder: Path, dataset: DatasetFolder, *, world_size: int = 1, files: tuple[str, ...] = (), **changes: Any
-) -> RunFolder:
+def write_run(folder: Path, dataset: DatasetFolder, *, world_size: int = 1, **changes: Any) -> RunFolder:
     """A run folder with config.yml: the tiny model of the cases, with ``changes`` laid over it."""
     run = RunFolder(folder)
-    write_config(resolve(dataset, run, world_size=world_size, files=files, **changes), run.config_file)
+    write_config(resolve(dataset, run, world_size=world_size, **changes), run.config_file)
     return run
 
 
-def resolve(
-    dataset: DatasetFolder, run: RunFolder, *, world_size: int = 1, files: tuple[str, ...] = (), **changes: Any
-) -> NeoxConfig:
+def resolve(dataset: DatasetFolder, run: RunFolder, *, world_size: int = 1, **changes: Any) -> NeoxConfig:
     """The configuration ``write_run`` writes."""
     overrides = {
         "data_path": str(dataset.path),
@@ -79,8 +75,7 @@ def resolve(
         "make_vocab_size_divisible_by": 16,
         **changes,
     }
-    names = ("base.yml", *(files or ("optimizer.yml",)))
-    config = load_config([CASES / name for name in names], overrides=overrides, world_size=world_size)
+    config = load_config([CASES / "base.yml", CASES / "optimizer.yml"], overrides=overrides, world_size=world_size)
     return config.with_vocab_size(VOCAB_SIZE)
 
 

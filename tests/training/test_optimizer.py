@@ -1,0 +1,79 @@
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from neox_train.errors import ConfigError, NotBuiltError
+from neox_train.training.optimizer import build_optimizer, set_learning_rate
+
+CPU = torch.device("cpu")
+
+
+def build(kind: str, *, eight_bit: bool = False, decay: float = 0.0, **params: Any) -> torch.optim.Optimizer:
+    config = SimpleNamespace(
+        optimizer_type=kind.lower(), optimizer={"type": kind, "params": params}, use_bnb_optimizer=eight_bit
+    )
+    weight = torch.nn.Parameter(torch.full((128, 64), 2.0))
+    return build_optimizer(cast(Any, config), [{"params": [weight], "weight_decay": decay}], CPU)
+
+
+def step(optimizer: torch.optim.Optimizer, gradient: float) -> float:
+    (weight,) = optimizer.param_groups[0]["params"]
+    weight.grad = torch.full_like(weight, gradient)
+    optimizer.step()
+    assert float(weight.detach().std()) < 1e-6
+    return float(weight[0, 0].detach())
+
+
+@pytest.mark.parametrize("eight_bit", [False, True])
+def test_adam_decays_apart_from_the_gradient(eight_bit: bool) -> None:
+    if eight_bit:
+        pytest.importorskip("bitsandbytes", reason="pip install 'neox-train[bnb]'")
+    optimizer = build("Adam", eight_bit=eight_bit, decay=0.1, lr=0.01, betas=[0.9, 0.95], eps=1e-8)
+    # The first step of Adam is lr times the gradient's sign; decoupled decay adds lr * decay * weight.
+    assert step(optimizer, 5.0) == pytest.approx(2.0 - 0.01 - 0.01 * 0.1 * 2.0, rel=1e-4)
+
+
+def test_eight_bits_hold_the_moments() -> None:
+    pytest.importorskip("bitsandbytes", reason="pip install 'neox-train[bnb]'")
+    optimizer = build("Adam", eight_bit=True, lr=0.01)
+    step(optimizer, 1.0)
+    (state,) = optimizer.state.values()
+    assert state["state1"].dtype == state["state2"].dtype == torch.uint8
+
+
+def test_sgd_steps_along_the_gradient() -> None:
+    assert step(build("SGD", lr=0.5), 1.0) == pytest.approx(1.5)
+    momentum = build("SGD", lr=0.5, momentum=0.9)
+    assert [step(momentum, 1.0), step(momentum, 1.0)] == [pytest.approx(1.5), pytest.approx(1.5 - 0.5 * 1.9)]
+
+
+def test_lion_steps_by_the_sign_of_the_interpolated_momentum() -> None:
+    lion = build("Lion", decay=0.1, lr=0.01, betas=[0.5, 0.5])
+    first = step(lion, 3.0)
+    assert first == pytest.approx(2.0 * (1 - 0.001) - 0.01)
+    # Momentum 1.5 and gradient -1 still point up; a gradient of -4 turns the sign.
+    second = step(lion, -1.0)
+    assert second == pytest.approx(first * (1 - 0.001) - 0.01)
+    assert step(lion, -4.0) == pytest.approx(second * (1 - 0.001) + 0.01)
+
+
+def test_a_parameter_the_optimizer_does_not_have_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"optimizer\.params\.max_grad_norm.*Adam.*betas, eps, lr"):
+        build("Adam", lr=0.1, max_grad_norm=1.0)
+
+
+@pytest.mark.parametrize("kind", ["sm3", "OneBitAdam"])
+def test_an_optimizer_that_is_not_built_is_refused(kind: str) -> None:
+    with pytest.raises(NotBuiltError, match=rf"{kind}.*Adam, SGD or Lion"):
+        build(kind, lr=0.1)
+    with pytest.raises(NotBuiltError, match="use_bnb_optimizer"):
+        build("SGD", eight_bit=True, lr=0.1)
+
+
+def test_the_learning_rate_reaches_every_group() -> None:
+    optimizer = build("SGD", lr=0.5)
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2))]})
+    set_learning_rate(optimizer, 0.25)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.25, 0.25]

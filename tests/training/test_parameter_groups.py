@@ -1,0 +1,47 @@
+from dataclasses import replace
+
+import pytest
+from torch import nn
+
+from neox_train.config.architecture import Architecture
+from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.model.gpt_neox import GPTNeoX
+from neox_train.training.parameter_groups import group_parameters
+from tests.training.synthetic import resolve
+
+
+@pytest.fixture
+def architecture(dataset: DatasetFolder) -> Architecture:
+    return Architecture.from_config(resolve(dataset, RunFolder("unused")))
+
+
+def names(model: nn.Module, group: dict[str, object]) -> set[str]:
+    members = {id(parameter) for parameter in group["params"]}  # type: ignore[attr-defined]
+    return {name for name, parameter in model.named_parameters() if id(parameter) in members}
+
+
+def test_matrices_and_embeddings_decay_and_biases_and_norms_do_not(architecture: Architecture) -> None:
+    model = GPTNeoX(architecture)
+    decays, rest = group_parameters(model, architecture, 0.1)
+    assert (decays["weight_decay"], rest["weight_decay"]) == (0.1, 0.0)
+    assert {"word_embeddings.weight", "output.weight", "layers.0.mlp.linear1.weight"} <= names(model, decays)
+    assert all(name.endswith(".bias") or "norm" in name for name in names(model, rest))
+    assert all(parameter.ndim == 2 for parameter in decays["params"])
+    assert len(names(model, decays) | names(model, rest)) == len(list(model.parameters()))
+
+
+def test_a_tied_embedding_is_stepped_once(architecture: Architecture) -> None:
+    tied = replace(architecture, tied_embeddings=True)
+    groups = group_parameters(GPTNeoX(tied), tied, 0.1)
+    stepped = [id(parameter) for group in groups for parameter in group["params"]]
+    assert len(stepped) == len(set(stepped))
+
+
+def test_without_decay_there_is_one_group(architecture: Architecture) -> None:
+    (group,) = group_parameters(GPTNeoX(architecture), architecture, 0.0)
+    assert group["weight_decay"] == 0.0
+
+
+def test_a_model_of_another_table_is_a_fault(architecture: Architecture) -> None:
+    with pytest.raises(ValueError, match="canonical table"):
+        group_parameters(nn.Linear(2, 2), architecture, 0.1)

@@ -1,0 +1,81 @@
+from typing import Any
+
+import pytest
+import torch
+
+from neox_train.config.architecture import Architecture
+from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.training import step
+from neox_train.training.dataset import TrainingData
+from neox_train.training.distributed import RankContext
+from neox_train.training.engine import build_engine
+from tests.training.synthetic import resolve
+
+SGD: dict[str, Any] = {
+    "optimizer": {"type": "SGD", "params": {"lr": 1.0}},
+    "lr_decay_style": "constant",
+    "warmup": 0.0,
+    "weight_decay": 0.0,
+    "gradient_clipping": 0.001,
+    "min_lr": 0.0,
+}
+ENGINES: dict[str, dict[str, Any]] = {
+    "fp32": {},
+    "fp32-zero1": {"zero_optimization": {"stage": 1}},
+    "fp32-zero2": {"zero_optimization": {"stage": 2}},
+    "bf16-zero1": {"zero_optimization": {"stage": 1}, "precision": "bfloat16"},
+    "bf16-zero2": {"zero_optimization": {"stage": 2}, "precision": "bfloat16"},
+}
+
+
+def prepare(dataset: DatasetFolder, alone: RankContext, **changes: Any) -> tuple[Any, Any, Any]:
+    config = resolve(dataset, RunFolder("unused"), **changes)
+    engine, model = build_engine(config, Architecture.from_config(config), alone)
+    return engine, model, TrainingData.open(config).train_batches(config, alone, 0)
+
+
+def flatten(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([parameter.detach().double().flatten() for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_clipping_really_clips_the_first_update(stage: int, dataset: DatasetFolder, alone: RankContext) -> None:
+    engine, model, batches = prepare(dataset, alone, zero_optimization={"stage": stage}, **SGD)
+    before = flatten(model)
+    result = step.run_step(engine, batches, lr=1.0, context=alone)
+    assert result.update.grad_norm > 0.1
+    assert float((flatten(model) - before).norm()) == pytest.approx(0.001, rel=0.01)
+
+
+@pytest.mark.parametrize("changes", ENGINES.values(), ids=ENGINES.keys())
+def test_the_reported_norm_is_that_of_the_gradient_before_clipping(
+    changes: dict[str, Any], dataset: DatasetFolder, alone: RankContext
+) -> None:
+    engine, model, batches = prepare(dataset, alone, gradient_clipping=0.001, **changes)
+    batch = next(batches)
+    plain = type(model)(model.architecture)
+    plain.load_state_dict({name: value.float() for name, value in model.state_dict().items()})
+    plain.loss(torch.from_numpy(batch)).backward()
+    expected = torch.nn.utils.get_total_norm([parameter.grad for parameter in plain.parameters()])
+    result = step.run_step(engine, iter([batch]), lr=0.0, context=alone)
+    tolerance = 2e-2 if "precision" in changes else 1e-5
+    assert result.update.grad_norm == pytest.approx(float(expected), rel=tolerance)
+
+
+@pytest.mark.parametrize("changes", ENGINES.values(), ids=ENGINES.keys())
+def test_a_gradient_that_is_not_finite_changes_nothing_and_the_next_step_goes_on(
+    changes: dict[str, Any], dataset: DatasetFolder, alone: RankContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, model, batches = prepare(
+        dataset, alone, train_micro_batch_size_per_gpu=2, gradient_accumulation_steps=2, **changes
+    )
+    step.run_step(engine, batches, lr=1e-3, context=alone)
+    before, honest = flatten(model), step.forward_loss
+    with monkeypatch.context() as patch:
+        patch.setattr(step, "forward_loss", lambda *arguments: honest(*arguments) * float("nan"))
+        skipped = step.run_step(engine, batches, lr=1e-3, context=alone)
+    assert not skipped.update.applied
+    assert torch.equal(flatten(model), before)
+    after = step.run_step(engine, batches, lr=1e-3, context=alone)
+    assert after.update.applied
+    assert bool(torch.isfinite(flatten(model)).all()) and not torch.equal(flatten(model), before)
