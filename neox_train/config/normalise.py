@@ -18,19 +18,17 @@ def replace_retired(document: Document) -> tuple[Document, list[str]]:
     values, places, notices = dict(document.values), dict(document.places), []
     for name in [key for key in values if key in RETIRED]:
         retired, place = RETIRED[name], places.get(name, document.file)
-        if name in NeoxKeys.model_fields and values[name] == NeoxKeys.model_fields[name].default:
-            continue
         if retired.today is None:
             raise ConfigError(f"{place}: {name} {retired.sentence}")
         if retired.today in values and values[retired.today] != values[name]:
             raise ConfigError(
                 f"{place}: {name} is {show_value(values[name])} and {retired.today} is "
-                f"{show_value(values[retired.today])}; {name} {retired.sentence}, keep {retired.today}"
+                f"{show_value(values[retired.today])}; {name} {retired.sentence}, keep one of them"
             )
         values[retired.today] = values.pop(name)
         if name in places:
             places[retired.today] = places.pop(name)
-        notices.append(f"{place}: {name} {retired.sentence}; write {retired.today}")
+        notices.append(f"{place}: {name} {retired.sentence}; write {retired.today} instead")
     return Document(document.file, values, places), notices
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from neox_train.config.conflict import ConflictError
 
@@ -26,21 +26,23 @@ def derive_precision(precision: str | None, fp16: dict[str, Any] | None, bf16: d
     """fp16 or bfloat16 where a block enables it or ``precision`` says so, else fp32; conflicts raise ConflictError."""
     if fp16 is not None and "enabled" not in fp16:
         raise ConflictError("the fp16 block does not say enabled; add enabled: true or enabled: false", "fp16")
-    named = {
-        "fp16": bool(fp16 and fp16.get("enabled")),
-        "bfloat16": bool(bf16 and bf16.get("enabled")),
-    }
-    if all(named.values()):
+    half, brain = _read_switch(fp16), _read_switch(bf16)
+    if half and brain:
         raise ConflictError("the fp16 and bf16 blocks are both enabled; enable one of them", "fp16", "bf16")
-    chosen: Precision = "fp16" if named["fp16"] else "bfloat16" if named["bfloat16"] else "fp32"
-    if precision is None:
-        return chosen
-    if chosen not in ("fp32", precision):
-        block = "fp16" if chosen == "fp16" else "bf16"
-        raise ConflictError(
-            f"precision is {precision}, but the {block} block is enabled; make them agree", "precision", block
-        )
-    return "fp16" if precision == "fp16" else "bfloat16" if precision == "bfloat16" else "fp32"
+    for name, block, switch in (("fp16", "fp16", half), ("bfloat16", "bf16", brain)):
+        if precision is not None and switch is not None and switch != (precision == name):
+            raise ConflictError(
+                f"precision is {precision}, but {block}.enabled is {str(switch).lower()}; make them agree",
+                "precision",
+                f"{block}.enabled",
+            )
+    if precision is not None:
+        return cast(Precision, precision)
+    return "fp16" if half else "bfloat16" if brain else "fp32"
+
+
+def _read_switch(block: dict[str, Any] | None) -> bool | None:
+    return None if block is None else block.get("enabled")
 
 
 def fill_fp16(fp16: dict[str, Any] | None, precision: Precision) -> dict[str, Any] | None:

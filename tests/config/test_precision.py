@@ -30,8 +30,10 @@ def test_the_format_in_force(precision: str | None, fp16: Any, bf16: Any, expect
     ("precision", "fp16", "bf16", "expected"),
     [
         (None, {"enabled": True}, {"enabled": True}, "both enabled"),
-        ("bfloat16", {"enabled": True}, None, "the fp16 block is enabled"),
-        ("fp32", None, {"enabled": True}, "the bf16 block is enabled"),
+        ("bfloat16", {"enabled": True}, None, "but fp16.enabled is true"),
+        ("fp32", None, {"enabled": True}, "but bf16.enabled is true"),
+        ("fp16", {"enabled": False}, None, "fp16.enabled is false"),
+        ("bfloat16", None, {"enabled": False}, "bf16.enabled is false"),
         (None, {"loss_scale": 0}, None, "does not say enabled"),
     ],
 )

@@ -25,7 +25,7 @@ class DataKeys(BaseModel):
     data_impl: Literal["infer", "mmap", "cached", "lazy"] = harmless("infer", "Format of .bin/.idx files.")
     mmap_warmup: bool = harmless(False, "Read mapped files once before training.")
     use_shared_fs: bool = harmless(True, "Where index files are built; no index file is needed.")
-    vocab_file: str | None = implemented(None, "Tokenizer file; the pipeline replaces it.")
+    vocab_file: str | None = harmless(None, "Tokenizer file; the dataset has its own tokenizer.json.")
     merge_file: str | None = harmless(None, "Merges of a GPT-2 tokenizer; the dataset has its own tokenizer.json.")
     tokenizer_type: str = harmless("GPT2BPETokenizer", "Kind of tokenizer; the dataset has its own tokenizer.json.")
     pack_impl: Literal["packed", "pack_until_overflow", "unpacked"] = refused(

@@ -14,7 +14,7 @@ class LoggingKeys(BaseModel):
 
     log_interval: int = implemented(100, "Steps between lines of metrics.jsonl.", ge=1)
     steps_per_print: int = implemented(10, "Steps between DeepSpeed's own lines.", ge=1)
-    log_dir: str | None = implemented(None, "Folder of log files; the pipeline replaces it.")
+    log_dir: str | None = harmless(None, "Folder of log files; they go into the run's own folder.")
     wall_clock_breakdown: bool = harmless(False, "Timers that synchronise; left out because they slow every step.")
     peak_theoretical_tflops: float | None = implemented(
         None, "Peak of one GPU in TFLOP/s, for MFU; default from the cluster file.", gt=0
