@@ -43,13 +43,12 @@ def write_provenance(
     run: RunFolder,
     config: NeoxConfig,
     cluster: Cluster,
-    dataset: DatasetFolder,
     *,
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Write ``provenance.json`` for the attempt that starts now; short records of earlier attempts are kept in it."""
     before = read_json(run.provenance)
-    record = collect_provenance(config, cluster, dataset, command=command)
+    record = collect_provenance(config, cluster, command=command)
     record["earlier_attempts"] = _earlier_attempts(before)
     write_json(run.provenance, record)
     return record
@@ -58,7 +57,6 @@ def write_provenance(
 def collect_provenance(
     config: NeoxConfig,
     cluster: Cluster,
-    dataset: DatasetFolder,
     *,
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
@@ -75,7 +73,7 @@ def collect_provenance(
         "machine": describe_host(),
         "profile": {"name": cluster.name, "executor": cluster.executor, "device": cluster.device},
         "seeds": {"model_and_data": config.seed},
-        "digests": {"config": config.training_digest(), **_dataset_digests(dataset)},
+        "digests": {"config": config.training_digest(), **_dataset_digests(config)},
     }
 
 
@@ -117,8 +115,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return answer.stdout.strip() if answer.returncode == 0 else None
 
 
-def _dataset_digests(dataset: DatasetFolder) -> dict[str, str | None]:
-    manifest = read_json(dataset.manifest)
+def _dataset_digests(config: NeoxConfig) -> dict[str, str | None]:
+    manifest = read_json(DatasetFolder(Path(config.data_path)).manifest) if config.data_path else None
     facts = manifest if isinstance(manifest, dict) else {}
     return {"dataset": facts.get("digest"), "tokenizer": facts.get("tokenizer_sha256")}
 

@@ -21,20 +21,16 @@ from neox_train.monitoring.provenance import describe_git, write_provenance
 
 
 @pytest.fixture
-def config(cases: Path) -> NeoxConfig:
-    return load_config([cases / "base.yml", cases / "optimizer.yml"], world_size=1)
+def config(cases: Path, tmp_path: Path) -> NeoxConfig:
+    dataset = DatasetFolder(make_folder(tmp_path / "datasets" / "tiny"))
+    write_json(dataset.manifest, {"digest": "d1", "tokenizer_sha256": "t1"})
+    files = [cases / "base.yml", cases / "optimizer.yml"]
+    return load_config(files, overrides={"data_path": str(dataset.path)}, world_size=1)
 
 
-@pytest.fixture
-def dataset(tmp_path: Path) -> DatasetFolder:
-    folder = DatasetFolder(make_folder(tmp_path / "datasets" / "tiny"))
-    write_json(folder.manifest, {"digest": "d1", "tokenizer_sha256": "t1"})
-    return folder
-
-
-def test_the_file_says_what_made_the_run(config: NeoxConfig, dataset: DatasetFolder, tmp_path: Path):
+def test_the_file_says_what_made_the_run(config: NeoxConfig, tmp_path: Path):
     run = RunFolder.of(tmp_path, "tiny")
-    write_provenance(run, config, Cluster(name="here"), dataset, command=["neox-train", "submit", "a b"])
+    write_provenance(run, config, Cluster(name="here"), command=["neox-train", "submit", "a b"])
     record = read_json(run.provenance)
     assert record["command"] == "neox-train submit 'a b'"
     assert record["packages"]["torch"] == version("torch")
@@ -45,16 +41,17 @@ def test_the_file_says_what_made_the_run(config: NeoxConfig, dataset: DatasetFol
     assert record["earlier_attempts"] == []
 
 
-def test_every_attempt_is_kept(config: NeoxConfig, dataset: DatasetFolder, tmp_path: Path):
+def test_every_attempt_is_kept(config: NeoxConfig, tmp_path: Path):
     run = RunFolder.of(tmp_path, "tiny")
-    records = [write_provenance(run, config, Cluster(), dataset) for _ in range(3)]
+    records = [write_provenance(run, config, Cluster()) for _ in range(3)]
     assert len(records[2]["earlier_attempts"]) == 2
     assert records[2]["earlier_attempts"][0]["time"] == records[0]["time"]
     assert records[2]["earlier_attempts"][1]["config"] == config.training_digest()
 
 
 def test_a_dataset_that_is_not_there_yet_has_no_digest(config: NeoxConfig, tmp_path: Path):
-    record = write_provenance(RunFolder.of(tmp_path, "r"), config, Cluster(), DatasetFolder.of(tmp_path, "none"))
+    DatasetFolder(Path(str(config.data_path))).manifest.unlink()
+    record = write_provenance(RunFolder.of(tmp_path, "r"), config, Cluster())
     assert record["digests"]["dataset"] is None
 
 

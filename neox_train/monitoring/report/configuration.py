@@ -31,7 +31,7 @@ def write_configuration(pairs: Sequence[tuple[RunFacts, RunInputs]]) -> Html:
                 else element("p", "The runs have equal configurations.", class_="empty")
             )
             body = [element("p", "Keys whose values differ between the runs.", class_="note"), shown]
-        summary = element("summary", f"All {len(keys)} keys ", element("span", "differing rows marked", class_="meta"))
+        summary = element("summary", f"All {len(keys)} keys")
         body.append(element("details", summary, _write_table(known, keys, set(differing)), style="margin-top:12px"))
     return element("section", element("h2", "Configuration"), body, class_="card", id="configuration")
 

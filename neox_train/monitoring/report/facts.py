@@ -36,6 +36,7 @@ class RunFacts:
     mfu: float | None
     estimated_gib: float | None
     measured_gib: float | None
+    training_seconds: float | None
     wall_seconds: float | None
     attempts: list[Json]
 
@@ -52,6 +53,7 @@ def gather_facts(run: RunInputs, index: int) -> RunFacts:
     train = run.of_kind("train")
     last = train[-1] if train else {}
     tasks = mapping(run.evaluation, "tasks")
+    attempts = list_attempts(run)
     return RunFacts(
         name=run.name,
         colour=index % COLOURS,
@@ -71,8 +73,9 @@ def gather_facts(run: RunInputs, index: int) -> RunFacts:
         mfu=_median(train, "mfu"),
         estimated_gib=number(run.memory, "total_gib"),
         measured_gib=number(run.finished, "peak_memory_gib", _highest(train, "peak_memory_gib")),
-        wall_seconds=number(run.finished, "seconds", _metrics_seconds(run.metrics)),
-        attempts=list_attempts(run),
+        training_seconds=number(run.finished, "seconds", _metrics_seconds(run.metrics)),
+        wall_seconds=_wall_seconds(attempts),
+        attempts=attempts,
     )
 
 
@@ -146,6 +149,12 @@ def _median(records: list[Json], key: str) -> float | None:
     """Median over all but the first record, which pays for start-up."""
     values = _values(records, key)
     return statistics.median(values[1:] or values) if values else None
+
+
+def _wall_seconds(attempts: list[Json]) -> float | None:
+    """Time that the attempts' jobs ran, start-up included, the queue not; None while none has ended."""
+    ended = [item for item in attempts if is_number(item.get("started")) and is_number(item.get("ended"))]
+    return sum(item["ended"] - item["started"] for item in ended) if ended else None
 
 
 def _metrics_seconds(records: list[Json]) -> float | None:

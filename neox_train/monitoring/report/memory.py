@@ -48,7 +48,8 @@ def part_names(runs: Sequence[RunInputs]) -> list[str]:
 
 
 def _parts(run: RunInputs) -> dict[str, float]:
-    return {name: value for name, value in mapping(run.memory, "parts_gib").items() if is_number(value)}
+    parts = mapping(run.memory, "parts_gib")
+    return {name.replace("_", " "): value for name, value in parts.items() if is_number(value)}
 
 
 def _write_bars(fact: RunFacts, run: RunInputs, names: Sequence[str], widest: float) -> Html:
@@ -73,6 +74,7 @@ def _write_bars(fact: RunFacts, run: RunInputs, names: Sequence[str], widest: fl
         element("span", class_=f"dot c{fact.colour}"),
         fact.name,
         element("span", f"of {format_gib(budget)}", class_="meta") if budget else None,
+        element("span", "uncalibrated", class_="meta") if run.memory.get("calibrated") is False else None,
         class_="name",
     )
     return join([name, element("div", estimate, measured)])

@@ -44,7 +44,7 @@ def _write_row(fact: RunFacts, run: RunInputs) -> Html:
         _write_point(largest, "", fact, "largest"),
     ]
     passed = run.parity.get("within_tolerance") is True
-    figure = f"{largest:.1e}" if largest is not None else UNKNOWN
+    figure = UNKNOWN if largest is None else f"{largest:.1e}" if largest else "0"
     verdict = element("b", figure, class_="good" if passed else "bad", title="largest difference")
     name = element("div", element("span", class_=f"dot c{fact.colour}"), fact.name, class_="name")
     ruler = element("div", points, class_="ruler")

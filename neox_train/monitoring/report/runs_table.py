@@ -31,7 +31,7 @@ def write_runs(facts: Sequence[RunFacts]) -> Html:
         ("Bits per byte", _bits_per_byte),
         (f"Tokens/s per {unit}", lambda fact: (format_integer(fact.tokens_per_second), _mfu(fact))),
         (f"Peak memory per {unit}", _memory),
-        ("Training time", lambda fact: (format_seconds(fact.wall_seconds), [])),
+        ("Wall time", _time),
         ("Attempts", _attempts),
     ]
     best = {
@@ -99,6 +99,11 @@ def _memory(fact: RunFacts) -> tuple[object, list[str]]:
     if fact.memory_error is not None:
         estimate.append(f"error {format_percent(fact.memory_error, signed=True)}")
     return format_gib(fact.measured_gib), estimate
+
+
+def _time(fact: RunFacts) -> tuple[object, list[str]]:
+    steps = [f"steps {format_seconds(fact.training_seconds)}"] if fact.training_seconds is not None else []
+    return format_seconds(fact.wall_seconds), steps
 
 
 def _attempts(fact: RunFacts) -> tuple[object, list[str]]:

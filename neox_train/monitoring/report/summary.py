@@ -82,10 +82,9 @@ def _write_group(facts: Sequence[RunFacts], run: RunInputs) -> Html:
         )
         for name, colour, value in rows
     ]
-    documents, size = (format_integer(number(evaluation, key)) for key in ("documents", "bytes"))
-    caption = (
-        f"Split {evaluation.get('split')} of dataset {evaluation.get('dataset')}: {documents} documents, {size} bytes. "
-    )
+    documents, size = number(evaluation, "documents"), format_integer(number(evaluation, "bytes"))
+    count = f"{format_integer(documents)} document{'s' if documents != 1 else ''}"
+    caption = f"Split {evaluation.get('split')} of dataset {evaluation.get('dataset')}: {count}, {size} bytes. "
     tasks = mapping(evaluation, "tasks")
     methods = [
         element("p", element("b", f"{title}. "), mapping(tasks, name).get("method"), class_="note")
