@@ -42,7 +42,7 @@ def verify(folder: Folder) -> None:
     for problem in problems:
         typer.echo(problem)
     if problems:
-        raise DataError(f"{folder} has {len(problems)} faults; delete it and run `neox-train tokenize` again")
+        raise DataError(f"{folder} is damaged (see the lines above); delete it and run `neox-train tokenize` again")
     typer.echo(f"{folder}: every file is as it was written")
 
 

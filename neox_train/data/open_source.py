@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from neox_train.data.documents import Tally
 from neox_train.data.sources import SourceFile
+from neox_train.data.zstandard_file import open_zstandard
 from neox_train.errors import DataError
 
 
@@ -45,37 +45,5 @@ def _open(path: Path) -> IO[bytes]:
     if suffix == ".xz":
         return lzma.open(path, "rb")
     if suffix == ".zst":
-        return _open_zstandard(path)
+        return open_zstandard(path)
     return open(path, "rb")
-
-
-def _open_zstandard(path: Path) -> IO[bytes]:
-    try:
-        import zstandard
-    except ImportError as error:
-        raise DataError(f"{path} is zstandard-compressed; `pip install zstandard` to read it") from error
-    compressed = open(path, "rb")  # noqa: SIM115
-    reader = zstandard.ZstdDecompressor().stream_reader(compressed, read_across_frames=True, closefd=True)
-    return io.BufferedReader(cast(io.FileIO, _ZstandardStream(reader)))
-
-
-class _ZstandardStream(io.RawIOBase):
-    """zstandard's reader with its own error class turned into the archive error the other formats raise."""
-
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        import zstandard
-
-        try:
-            return int(self._reader.readinto(buffer))
-        except zstandard.ZstdError as error:
-            raise EOFError(str(error)) from error
-
-    def close(self) -> None:
-        self._reader.close()
-        super().close()

@@ -1,0 +1,154 @@
+import bz2
+import gzip
+import json
+import lzma
+
+import pytest
+
+from neox_train.config.pipeline import SourceSpec
+from neox_train.data.corpus import make_tally, read_documents
+from neox_train.data.documents import Document, Tally
+from neox_train.data.sources import list_sources
+from neox_train.errors import DataError
+
+LINES = "".join(json.dumps({"text": f"line {index}"}) + "\n" for index in range(5)).encode()
+
+
+def read(source: SourceSpec) -> tuple[list[Document], Tally]:
+    tally = make_tally(source)
+    return list(read_documents(source, list_sources(source), tally)), tally
+
+
+def files(*patterns: object, **more: object) -> SourceSpec:
+    return SourceSpec.model_validate({"kind": "files", "files": [str(pattern) for pattern in patterns], **more})
+
+
+def compress_zst(data: bytes) -> bytes:
+    return pytest.importorskip("zstandard", reason="pip install zstandard").compress(data)
+
+
+COMPRESSORS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": compress_zst}
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+def test_compressed_json_lines_are_read(tmp_path, suffix):
+    # Two members in one file, as `cat a.gz b.gz` makes them.
+    compress = COMPRESSORS[suffix]
+    (tmp_path / f"corpus.jsonl{suffix}").write_bytes(compress(LINES) + compress(LINES))
+    documents, _ = read(files(tmp_path / "*"))
+    assert [document.text for document in documents] == [f"line {index}" for index in range(5)] * 2
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+@pytest.mark.parametrize("damage", ["cut", "wrong"])
+def test_a_damaged_archive_is_one_sentence(tmp_path, suffix, damage):
+    data = COMPRESSORS[suffix](LINES * 2000)
+    (tmp_path / f"corpus.jsonl{suffix}").write_bytes(data[: len(data) // 2] if damage == "cut" else b"no archive" * 9)
+    with pytest.raises(DataError, match=rf"corpus\.jsonl{suffix}: the archive is"):
+        read(files(tmp_path / "*"))
+
+
+def test_text_files_keep_every_byte(tmp_path):
+    text = "first\r\nsecond\u2028 third\x0c\n\n"
+    (tmp_path / "b.txt").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    (tmp_path / "a.md").write_bytes(b"a")
+    documents, _ = read(files(tmp_path))
+    assert [(document.text, document.num_bytes) for document in documents] == [("a", 1), (text, len(text.encode()))]
+
+
+def test_bad_utf8_names_file_and_line(tmp_path):
+    (tmp_path / "a.txt").write_bytes("näh\nok\nb\n".encode() + b"\xe4\n")
+    with pytest.raises(DataError, match=r"a\.txt line 4: byte 11 of the file is not UTF-8 \(0xe4\)"):
+        read(files(tmp_path / "a.txt"))
+    (tmp_path / "good.txt").write_text("good")
+    documents, tally = read(files(tmp_path / "*.txt", on_error="skip"))
+    assert [document.text for document in documents] == ["good"] and tally.skipped == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'{"text": "a\xff"}', "byte 12 of the line is not UTF-8"),
+        (b'{"text": "a"', "not valid JSON"),
+        (b'{"text": null}', "`text` holds null; a string is wanted"),
+        (b'{"text": "\\udc00"}', r"lone surrogate \\udc00"),
+        (b"3", "the line holds a number"),
+        (b"{}", "no key `text`, the object has no keys"),
+        (b"[" * 100_000, "one JSON object a line is wanted"),
+    ],
+)
+def test_a_bad_line_names_file_and_line(tmp_path, line, words):
+    (tmp_path / "corpus.jsonl").write_bytes(b'{"text": "good"}\r\n\n' + line + b"\n")
+    with pytest.raises(DataError, match=rf"corpus\.jsonl line 3: .*{words}") as caught:
+        read(files(tmp_path / "corpus.jsonl"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_an_empty_file_is_one_sentence(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DataError, match=rf"{name} is empty"):
+        read(files(tmp_path / name))
+
+
+def test_paths_that_match_nothing_are_named(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for pattern, words in [("nothing.txt", "is not there"), ("*.md", "matches no file"), ("empty", "without files")]:
+        with pytest.raises(DataError, match=words):
+            list_sources(files(tmp_path / pattern))
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="Parquet"):
+        list_sources(files(tmp_path / "a.parquet"))
+
+
+def test_a_file_named_twice_is_read_once(tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(name)
+    documents, _ = read(files(tmp_path / "b.txt", tmp_path / "*.txt"))
+    assert [document.text for document in documents] == ["b", "a", "c"]
+
+
+def test_the_format_can_be_set(tmp_path):
+    (tmp_path / "corpus.data").write_bytes(LINES)
+    assert len(read(files(tmp_path / "corpus.data", format="jsonl"))[0]) == 5
+    assert [document.text for document in read(files(tmp_path / "corpus.data"))[0]] == [LINES.decode()]
+
+
+def test_the_cap_ends_the_corpus_before_the_document_that_passes_it(tmp_path):
+    for name, size in [("a", 30), ("b", 30), ("c", 50), ("d", 1)]:
+        (tmp_path / name).write_text("x" * size)
+    assert [document.num_bytes for document in read(files(tmp_path, max_bytes=109))[0]] == [30, 30]
+    with pytest.raises(DataError, match=r"`source.max_bytes` 29"):
+        read(files(tmp_path, max_bytes=29))
+
+
+def test_the_standard_library_is_a_corpus():
+    source = SourceSpec(kind="python_stdlib", max_bytes=600_000)
+    names = [file.name for file in list_sources(source)]
+    assert names == sorted(names) and len(names) > 400
+    assert {"ast.py", "json/decoder.py"} < set(names)
+    assert not any(
+        part in {"site-packages", "test", "tests", "idle_test"} for name in names for part in name.split("/")
+    )
+    documents, tally = read(source)
+    assert 300_000 < sum(document.num_bytes for document in documents) <= 600_000 and tally.skipped == 0
+    assert len({document.text for document in documents}) == len(documents)
+
+
+def test_copies_and_other_encodings_in_the_standard_library_are_left_out(tmp_path, monkeypatch):
+    from neox_train.data import python_stdlib
+
+    (tmp_path / "test").mkdir()
+    for name, data in {
+        "a.py": b"a",
+        "b.py": b"a",
+        "c.py": b"\xe4",
+        "d.py": b"",
+        "e.py": b"e",
+        "test/f.py": b"f",
+    }.items():
+        (tmp_path / name).write_bytes(data)
+    monkeypatch.setattr(python_stdlib.sysconfig, "get_path", lambda name: str(tmp_path))
+    documents, tally = read(SourceSpec(kind="python_stdlib"))
+    assert [document.text for document in documents] == ["a", "e"]
+    assert (tally.duplicate_documents, tally.skipped, tally.empty_documents) == (1, 1, 1)
