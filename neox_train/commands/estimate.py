@@ -59,13 +59,13 @@ def _estimate_run(run: str, pipeline: Path, cluster: Path, results: Path, force:
 
 def _estimate_files(files: list[Path], cluster_file: Path, nodes: int, vocab_size: int, force: bool) -> None:
     from neox_train.config.cluster import load_cluster
-    from neox_train.config.load import load_config
+    from neox_train.config.run import resolve_files
+    from neox_train.config.support import require_trainable
     from neox_train.memory.estimate import estimate_memory
-    from neox_train.memory.gate import require_trainable
     from neox_train.memory.stage import require_passed
 
     cluster = load_cluster(cluster_file)
-    config = load_config(files, world_size=nodes * cluster.processes_per_node)
+    config = resolve_files(files, cluster, nodes=nodes)
     if config.vocab_size is None:
         config = config.with_vocab_size(vocab_size)
     require_trainable(config, cluster)

@@ -31,7 +31,8 @@ class MemoryEstimate:
     peak_phase: str
     phases: dict[str, int]
     parameters: int
-    device_name: str
+    budget_name: str
+    """Whose memory the budget is, as a sentence ends: ``of its A100``."""
     gate: Gate
     calibrated: bool
     """Whether the process's own share was measured on such a device."""
@@ -62,7 +63,6 @@ class MemoryEstimate:
             "parts_gib": {name: size / _GIB for name, size in self.parts.items()},
             "parts_bytes": dict(self.parts),
             "phases_gib": {name: size / _GIB for name, size in self.phases.items()},
-            "device": self.device_name,
             "calibrated": self.calibrated,
             "gate": {"warn_above": self.gate.warn_above, "refuse_above": self.gate.refuse_above},
             "remedies": [remedy.to_dict() for remedy in self.remedies],
@@ -90,7 +90,7 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
         peak_phase=peak.name,
         phases=totals,
         parameters=count_parameters(plan.architecture),
-        device_name=_name_device(cluster),
+        budget_name=_name_budget(cluster),
         gate=cluster.gate,
         calibrated=is_calibrated(plan),
         remedies=tuple(remedies),
@@ -112,7 +112,7 @@ def total_bytes(plan: RankPlan) -> int:
     return max(find_peak(plan)[1].values())
 
 
-def _name_device(cluster: Cluster) -> str:
+def _name_budget(cluster: Cluster) -> str:
     if cluster.device == "cuda" and cluster.gpu is not None:
-        return f"{cluster.gpu.type} GPU"
-    return "CPU process"
+        return f"of its {cluster.gpu.type}"
+    return "it may use"

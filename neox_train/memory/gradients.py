@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from neox_train.config.parameters import list_parameters
 from neox_train.memory.groups import count_partition_gradients, list_groups
 from neox_train.memory.optimizers import count_step_bytes
 from neox_train.memory.plan import RankPlan
@@ -100,7 +99,8 @@ def _count_zero12(plan: RankPlan) -> GradientBytes:
     bucket = count_bucket_bytes(plan)
     copy = plan.weight_bytes * min(plan.reduce_bucket_elements, sum(sizes))
     several = plan.accumulation_steps > 1
-    if plan.zero_stage == 2:
+    # Overlapped communication reduces each bucket as it fills, in ZeRO 1 too where there is nothing to accumulate.
+    if plan.zero_stage == 2 or (plan.overlap_comm and not several):
         carried = share if several else 0
         produced, produced_buffers = carried + share, bucket + copy
         carried_buffers = 0
@@ -144,4 +144,4 @@ def _count_zero3(plan: RankPlan) -> GradientBytes:
 
 
 def _count_parameters(plan: RankPlan) -> int:
-    return sum(parameter.count for parameter in list_parameters(plan.architecture))
+    return sum(group.count for group in list_groups(plan))

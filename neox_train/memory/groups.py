@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
+from neox_train.config.architecture import Architecture
 from neox_train.config.parameters import list_parameters
 from neox_train.memory.plan import RankPlan
 
@@ -34,27 +36,33 @@ class FlatGroup:
         """Elements of one rank's share of the flat tensor."""
         return self.padded // self.data_parallel_size
 
-    def count_touched(self, rank: int) -> int:
-        """Elements of the parameters that have any part in ``rank``'s share, counted whole."""
-        first, last = self.partition * rank, self.partition * (rank + 1)
-        total, start = 0, 0
+    def list_touched(self) -> list[int]:
+        """For every rank the elements of the parameters that have any part in its share, counted whole."""
+        touched = [0] * self.data_parallel_size
+        start = 0
         for size in self.sizes:
-            if start < last and start + size > first:
-                total += size
+            for rank in range(start // self.partition, (start + size - 1) // self.partition + 1):
+                touched[rank] += size
             start += size
-        return total
+        return touched
 
 
 def list_groups(plan: RankPlan) -> list[FlatGroup]:
     """The optimizer groups of a rank: decayed parameters, then the others; one group when nothing decays."""
-    table = list_parameters(plan.architecture)
-    if not plan.has_decay_groups:
-        return [FlatGroup(tuple(p.count for p in table), plan.data_parallel_size)]
-    groups = [tuple(p.count for p in table if p.decays is decays) for decays in (True, False)]
-    return [FlatGroup(sizes, plan.data_parallel_size) for sizes in groups if sizes]
+    sizes = _list_sizes(plan.architecture, plan.has_decay_groups)
+    return [FlatGroup(group, plan.data_parallel_size) for group in sizes]
 
 
 def count_partition_gradients(groups: list[FlatGroup]) -> int:
     """Elements of the gradient buffer of the most loaded rank: whole parameters that touch its share (ZeRO 1, 2)."""
-    ranks = range(groups[0].data_parallel_size)
-    return max(sum(group.count_touched(rank) for group in groups) for rank in ranks)
+    return max(map(sum, zip(*(group.list_touched() for group in groups), strict=True)))
+
+
+@lru_cache(maxsize=64)
+def _list_sizes(architecture: Architecture, has_decay_groups: bool) -> tuple[tuple[int, ...], ...]:
+    """Element counts by group; kept, because a search for remedies asks for the same model again and again."""
+    table = list_parameters(architecture)
+    if not has_decay_groups:
+        return (tuple(p.count for p in table),)
+    groups = (tuple(p.count for p in table if p.decays is decays) for decays in (True, False))
+    return tuple(group for group in groups if group)

@@ -11,11 +11,11 @@ from neox_train.config.load import write_config
 from neox_train.config.pipeline import Pipeline
 from neox_train.config.run import resolve_run
 from neox_train.config.schema import NeoxConfig
+from neox_train.config.support import require_trainable
 from neox_train.data.manifest import load_manifest
 from neox_train.errors import DoesNotFitError
 from neox_train.files import sha256_file, storage_errors, write_json
 from neox_train.memory.estimate import MemoryEstimate, estimate_memory
-from neox_train.memory.gate import require_trainable
 from neox_train.memory.picture import draw_memory
 from neox_train.memory.wording import word_remedies
 
@@ -48,9 +48,7 @@ def require_passed(estimate: MemoryEstimate, *, subject: str, force: bool) -> No
     """Raise DoesNotFitError, one sentence with numbers and remedies, when the gate refuses and nobody forced it."""
     if estimate.verdict != "does_not_fit" or force:
         return
-    raise DoesNotFitError(
-        f"{subject} {estimate.sentence}; {word_remedies(estimate)}; or pass --force to launch it nevertheless"
-    )
+    raise DoesNotFitError(f"{subject} {estimate.sentence}; {word_remedies(estimate)}; --force launches it nevertheless")
 
 
 def _vouch(run: RunFolder, config: NeoxConfig, estimate: MemoryEstimate, force: bool) -> dict[str, Any]:

@@ -31,32 +31,23 @@ def word_size(size: int) -> str:
 
 
 def word_verdict(estimate: MemoryEstimate) -> str:
-    """The verdict in one sentence: need, budget, share, peak, largest parts."""
+    """The verdict in one sentence: need, budget, share, largest parts, phase of the peak."""
     opening = {"fits": "fits", "tight": "fits, but tightly", "does_not_fit": "does not fit"}[estimate.verdict]
     names = sorted(estimate.parts, key=lambda name: estimate.parts[name], reverse=True)[:2]
     largest = " and ".join(f"{PART_NAMES[name]} ({word_size(estimate.parts[name])})" for name in names)
-    caution = "" if estimate.calibrated else "; not calibrated on this kind of device"
+    caution = "" if estimate.calibrated else "; not calibrated on such GPUs"
     return (
-        f"{opening}: a rank needs {word_size(estimate.total)} of the {word_size(estimate.budget)} of a "
-        f"{estimate.device_name} ({estimate.fraction:.0%}), most of it {largest}, at its peak in the phase "
-        f"'{estimate.peak_phase}'{caution}"
+        f"{opening}: a rank needs {word_size(estimate.total)} of the {word_size(estimate.budget)} "
+        f"{estimate.budget_name} ({estimate.fraction:.0%}), mostly {largest}, at its peak ({estimate.peak_phase})"
+        f"{caution}"
     )
 
 
 def word_remedies(estimate: MemoryEstimate) -> str:
-    """The remedies in one clause; empty without any."""
+    """The remedies with their totals in one clause; the keys to set are in the table and in memory.json."""
     if not estimate.remedies:
         return ""
-    listed = "; ".join(
-        f"({index}) {remedy.change} [{_word_keys(remedy.keys)}] -> {word_size(remedy.total)}"
-        for index, remedy in enumerate(estimate.remedies, 1)
-    )
+    listed = ", or ".join(f"{remedy.change} ({word_size(remedy.total)})" for remedy in estimate.remedies)
     if any(remedy.fits for remedy in estimate.remedies):
-        return f"any of these makes it fit: {listed}"
-    return f"even these do not make it fit, so choose a smaller model or more memory a process: {listed}"
-
-
-def _word_keys(keys: dict[str, object]) -> str:
-    return ", ".join(
-        f"{key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in keys.items()
-    )
+        return f"it fits with {listed}"
+    return f"nothing makes it fit here, not even {listed}; take a smaller model or more memory a process"

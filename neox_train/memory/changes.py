@@ -1,0 +1,165 @@
+"""Single changes that lower a rank's memory, each with its strengths, and the keys that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from neox_train.config.cluster import Cluster
+from neox_train.memory.gradients import count_bucket_bytes
+from neox_train.memory.plan import RankPlan
+from neox_train.memory.states import choose_wrapper
+
+_SMALL_BUCKET_ELEMENTS = 50_000_000
+_MOST_NODES = 64
+_SHORTEST_SEQUENCE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change at one strength: words, keys, and the plan it leads to."""
+
+    words: str
+    keys: dict[str, Any]
+    apply: Callable[[RankPlan], RankPlan]
+
+
+def list_changes(plan: RankPlan, cluster: Cluster) -> list[list[Change]]:
+    """Kinds of change that apply, in the order of what they cost the user; each lists its strengths, gentlest first.
+
+    All keep the global batch, but for more nodes than it has sequences, which say so.
+    """
+    kinds = [
+        _shrink_bucket(plan),
+        _halve_micro_batch(plan),
+        _recompute_activations(plan),
+        _raise_zero_stage(plan),
+        _use_bf16(plan),
+        _use_8bit_states(plan),
+        _add_nodes(plan, cluster),
+        _shorten_sequence(plan),
+    ]
+    return [kind for kind in kinds if kind]
+
+
+def _shrink_bucket(plan: RankPlan) -> list[Change]:
+    if plan.zero_stage == 0 or choose_wrapper(plan) == "bf16" or plan.device == "cpu":
+        return []
+    smaller = replace(plan, reduce_bucket_elements=_SMALL_BUCKET_ELEMENTS)
+    if count_bucket_bytes(smaller) >= count_bucket_bytes(plan):
+        return []
+    return [
+        Change(
+            "a smaller reduction bucket",
+            {"zero_optimization.reduce_bucket_size": _SMALL_BUCKET_ELEMENTS},
+            lambda p: replace(p, reduce_bucket_elements=_SMALL_BUCKET_ELEMENTS),
+        )
+    ]
+
+
+def _halve_micro_batch(plan: RankPlan) -> list[Change]:
+    sizes = [size for size in range(plan.micro_batch - 1, 0, -1) if plan.micro_batch % size == 0]
+    return [_set_micro_batch(plan, size) for size in sizes]
+
+
+def _set_micro_batch(plan: RankPlan, size: int) -> Change:
+    factor = plan.micro_batch // size
+    return Change(
+        f"micro-batch {size} with {factor} times the gradient accumulation steps",
+        {"train_micro_batch_size_per_gpu": size},
+        lambda p: _divide_micro_batch(p, factor),
+    )
+
+
+def _divide_micro_batch(plan: RankPlan, factor: int) -> RankPlan:
+    """Micro-batches ``factor`` times smaller, or of one sequence where they are smaller already."""
+    size = plan.micro_batch // factor if plan.micro_batch % factor == 0 else 1
+    return replace(plan, micro_batch=size, accumulation_steps=plan.accumulation_steps * plan.micro_batch // size)
+
+
+def _recompute_activations(plan: RankPlan) -> list[Change]:
+    if plan.checkpoint_layers == 1:
+        return []
+    return [
+        Change(
+            "activation checkpointing of every layer",
+            {"checkpoint_activations": True, "checkpoint_num_layers": 1},
+            lambda p: replace(p, checkpoint_layers=1),
+        )
+    ]
+
+
+def _raise_zero_stage(plan: RankPlan) -> list[Change]:
+    if plan.data_parallel_size == 1:
+        return []
+    return [_set_zero_stage(stage) for stage in (1, 2) if stage > plan.zero_stage]
+
+
+def _set_zero_stage(stage: int) -> Change:
+    return Change(f"ZeRO stage {stage}", {"zero_optimization.stage": stage}, lambda p: replace(p, zero_stage=stage))
+
+
+def _use_bf16(plan: RankPlan) -> list[Change]:
+    if plan.precision != "fp32":
+        return []
+    return [
+        Change(
+            "bf16 weights and activations",
+            {"precision": "bfloat16"},
+            lambda p: replace(p, precision="bfloat16", accumulation_bytes=4, communication_bytes=2),
+        )
+    ]
+
+
+def _use_8bit_states(plan: RankPlan) -> list[Change]:
+    if plan.optimizer != "adam":
+        return []
+    return [Change("8-bit Adam states", {"use_bnb_optimizer": True}, lambda p: replace(p, optimizer="adam_8bit"))]
+
+
+def _add_nodes(plan: RankPlan, cluster: Cluster) -> list[Change]:
+    nodes = max(1, plan.data_parallel_size // cluster.processes_per_node)
+    changes = []
+    factor = 2
+    while nodes * factor <= _MOST_NODES:
+        changes.append(_set_nodes(plan, nodes, factor))
+        factor *= 2
+    return changes
+
+
+def _set_nodes(plan: RankPlan, nodes: int, factor: int) -> Change:
+    batch = _spread(plan, factor).global_batch
+    grown = "" if batch == plan.global_batch else f" (global batch {batch} instead of {plan.global_batch})"
+    return Change(f"{nodes * factor} nodes{grown}", {"nodes": nodes * factor}, lambda p: _spread(p, factor))
+
+
+def _spread(plan: RankPlan, factor: int) -> RankPlan:
+    """The same sequences over ``factor`` times the ranks, at least one sequence each."""
+    sequences = max(1, plan.micro_batch * plan.accumulation_steps // factor)
+    size = min(plan.micro_batch, sequences)
+    while sequences % size:
+        size -= 1
+    return replace(
+        plan,
+        data_parallel_size=plan.data_parallel_size * factor,
+        micro_batch=size,
+        accumulation_steps=sequences // size,
+    )
+
+
+def _shorten_sequence(plan: RankPlan) -> list[Change]:
+    changes = []
+    length = plan.architecture.seq_length // 2
+    while length >= _SHORTEST_SEQUENCE:
+        changes.append(_set_length(length))
+        length //= 2
+    return changes
+
+
+def _set_length(length: int) -> Change:
+    return Change(
+        f"sequences of {length} tokens",
+        {"seq_length": length},
+        lambda p: replace(p, architecture=replace(p.architecture, seq_length=length)),
+    )
