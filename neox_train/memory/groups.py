@@ -47,22 +47,21 @@ class FlatGroup:
         return touched
 
 
-def list_groups(plan: RankPlan) -> list[FlatGroup]:
+def list_groups(plan: RankPlan) -> tuple[FlatGroup, ...]:
     """The optimizer groups of a rank: decayed parameters, then the others; one group when nothing decays."""
-    sizes = _list_sizes(plan.architecture, plan.has_decay_groups)
-    return [FlatGroup(group, plan.data_parallel_size) for group in sizes]
+    return _build_groups(plan.architecture, plan.has_decay_groups, plan.data_parallel_size)
 
 
-def count_partition_gradients(groups: list[FlatGroup]) -> int:
+@lru_cache(maxsize=256)
+def count_partition_gradients(groups: tuple[FlatGroup, ...]) -> int:
     """Elements of the gradient buffer of the most loaded rank: whole parameters that touch its share (ZeRO 1, 2)."""
     return max(map(sum, zip(*(group.list_touched() for group in groups), strict=True)))
 
 
-@lru_cache(maxsize=64)
-def _list_sizes(architecture: Architecture, has_decay_groups: bool) -> tuple[tuple[int, ...], ...]:
-    """Element counts by group; kept, because a search for remedies asks for the same model again and again."""
+@lru_cache(maxsize=256)
+def _build_groups(architecture: Architecture, has_decay_groups: bool, ranks: int) -> tuple[FlatGroup, ...]:
+    """Kept, because the search for remedies asks for the same groups hundreds of times."""
     table = list_parameters(architecture)
-    if not has_decay_groups:
-        return (tuple(p.count for p in table),)
-    groups = (tuple(p.count for p in table if p.decays is decays) for decays in (True, False))
-    return tuple(group for group in groups if group)
+    wanted = (True, False) if has_decay_groups else (None,)
+    sizes = [tuple(p.count for p in table if decays is None or p.decays is decays) for decays in wanted]
+    return tuple(FlatGroup(group, ranks) for group in sizes if group)

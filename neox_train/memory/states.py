@@ -68,7 +68,7 @@ def count_static(plan: RankPlan) -> StaticBytes:
     )
 
 
-def _count_unsharded(plan: RankPlan, groups: list[FlatGroup]) -> StaticBytes:
+def _count_unsharded(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
     sizes = [size for group in groups for size in group.sizes]
     return StaticBytes(
         weights=plan.weight_bytes * sum(sizes),
@@ -79,7 +79,7 @@ def _count_unsharded(plan: RankPlan, groups: list[FlatGroup]) -> StaticBytes:
     )
 
 
-def _count_zero3(plan: RankPlan, groups: list[FlatGroup]) -> StaticBytes:
+def _count_zero3(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
     """ZeRO 3 cuts every parameter by itself; small ones stay whole on every rank besides."""
     ranks = plan.data_parallel_size
     sizes = [size for group in groups for size in group.sizes]
