@@ -29,7 +29,7 @@ def test_number_formats() -> None:
     half = deepspeed_json(load_tiny(fp16={"enabled": True, "initial_scale_power": 12}))
     assert half["fp16"]["initial_scale_power"] == 12
     assert half["fp16"]["loss_scale"] == 0.0
-    brain = deepspeed_json(load_tiny(precision="bfloat16"))
+    brain = deepspeed_json(load_tiny(precision="bfloat16", zero_optimization={"stage": 1}))
     assert brain["bf16"] == {"enabled": True}
     assert brain["data_types"] == {"grad_accum_dtype": "fp32"}
 

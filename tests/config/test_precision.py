@@ -55,9 +55,17 @@ def test_fp16_defaults_are_written_out() -> None:
 
 
 def test_bfloat16_accumulates_in_fp32_unless_told_otherwise() -> None:
-    assert load_tiny(precision="bfloat16").data_types == {"grad_accum_dtype": "fp32"}
-    written = load_tiny(precision="bfloat16", data_types={"grad_accum_dtype": "bf16"})
+    sharing = {"stage": 1}
+    config = load_tiny(precision="bfloat16", zero_optimization=sharing)
+    assert config.data_types == {"grad_accum_dtype": "fp32"}
+    written = load_tiny(precision="bfloat16", data_types={"grad_accum_dtype": "bf16"}, zero_optimization=sharing)
     assert written.data_types == {"grad_accum_dtype": "bf16"}
+
+
+def test_bfloat16_at_zero_stage_0_accumulates_in_bf16_which_is_all_that_deepspeed_has_there() -> None:
+    assert load_tiny(precision="bfloat16").data_types == {"grad_accum_dtype": "bf16"}
+    sentence = refuse_tiny(precision="bfloat16", data_types={"grad_accum_dtype": "fp32"})
+    assert "data_types.grad_accum_dtype is fp32" in sentence and "zero_optimization.stage: 1" in sentence
     assert load_tiny(precision="bfloat16").bf16 == {"enabled": True}
 
 
