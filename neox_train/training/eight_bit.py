@@ -10,7 +10,7 @@ from neox_train.errors import ConfigError
 
 
 def build_adam_8bit(
-    groups: list[dict[str, Any]], *, lr: float, betas: tuple[float, float], eps: float
+    groups: list[dict[str, Any]], *, lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
 ) -> torch.optim.Optimizer:
     """AdamW with block-wise 8-bit moments; tensors below 4096 elements keep 32-bit ones (the library's rule).
 

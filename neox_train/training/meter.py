@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import resource
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,6 @@ from neox_train.training.step import StepResult
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
-
-PEAK_VARIABLE = "NEOX_TRAIN_PEAK_TFLOPS"
-"""Peak of the device for this precision, from the cluster file; the key ``peak_theoretical_tflops`` wins."""
 
 
 @dataclass(kw_only=True)
@@ -41,7 +37,7 @@ class IntervalMeter:
             tokens_per_step=config.train_batch_size * config.seq_length,
             world_size=config.world_size,
             flops_per_token=flops_per_token(architecture),
-            peak_tflops=config.peak_theoretical_tflops or _read_peak(),
+            peak_tflops=config.peak_theoretical_tflops,
         )
 
     def add(self, result: StepResult, seconds: float) -> None:
@@ -81,11 +77,3 @@ def measure_peak_memory_gib(context: RankContext) -> float:
 def finite_or_none(value: float | None) -> float | None:
     """The number, or None where JSON has no word for it."""
     return value if value is not None and math.isfinite(value) else None
-
-
-def _read_peak() -> float | None:
-    text = os.environ.get(PEAK_VARIABLE, "")
-    try:
-        return float(text) or None
-    except ValueError:
-        return None

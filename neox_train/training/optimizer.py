@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from neox_train.errors import ConfigError, NotBuiltError
+from neox_train.config.support import OPTIMIZER_PARAMS
+from neox_train.errors import NotBuiltError
 from neox_train.training.lion import Lion
 
 if TYPE_CHECKING:
@@ -14,40 +15,31 @@ if TYPE_CHECKING:
 
 ParameterGroups = list[dict[str, Any]]
 
-_ADAM_KEYS = {"lr", "betas", "eps"}
-_SGD_KEYS = {"lr", "momentum", "dampening", "nesterov"}
-_LION_KEYS = {"lr", "betas"}
-_WITHOUT_EFFECT = {"torch_adam", "adam_w_mode", "fused", "bias_correction"}
-"""DeepSpeed's switches between implementations of the same arithmetic."""
-
 
 def build_optimizer(config: NeoxConfig, groups: ParameterGroups, device: torch.device) -> torch.optim.Optimizer:
     """Build the optimizer of ``config.optimizer`` over ``groups``.
 
     ``Adam`` decays decoupled from the gradient (AdamW), as the fused Adam of DeepSpeed and Apex that GPT-NeoX uses.
-    ``use_bnb_optimizer`` keeps Adam's states in 8 bits. Raises NotBuiltError for a type that is not built here and
-    ConfigError for a parameter that the type does not have.
+    ``use_bnb_optimizer`` keeps Adam's states in 8 bits. Raises NotBuiltError for a type that is not built here.
     """
-    kind, block = config.optimizer_type, config.optimizer or {}
-    name, given = block.get("type", kind), dict(block.get("params", {}))
+    kind = config.optimizer_type
+    params = _select_params(config)
     if kind in ("adam", "adamw"):
-        arguments = _adam_arguments(_select(given, _ADAM_KEYS, name))
         if config.use_bnb_optimizer:
             from neox_train.training.eight_bit import build_adam_8bit
 
-            return build_adam_8bit(groups, **arguments)
-        return torch.optim.AdamW(groups, fused=device.type == "cuda", **arguments)
+            return build_adam_8bit(groups, **params)
+        return torch.optim.AdamW(groups, fused=device.type == "cuda", **params)
     if config.use_bnb_optimizer:
         raise NotBuiltError(
-            f"`use_bnb_optimizer` with optimizer type {name} is not built; "
+            f"`use_bnb_optimizer` with optimizer type {kind} is not built; "
             "set `optimizer.type: Adam` or leave `use_bnb_optimizer` out"
         )
     if kind == "sgd":
-        return torch.optim.SGD(groups, **_select(given, _SGD_KEYS, name))
+        return torch.optim.SGD(groups, **params)
     if kind == "lion":
-        params = _select(given, _LION_KEYS, name)
-        return Lion(groups, lr=params["lr"], betas=tuple(params.get("betas", (0.9, 0.99))))
-    raise NotBuiltError(f"optimizer type {name} is not built; set `optimizer.type` to Adam, SGD or Lion")
+        return Lion(groups, **params)
+    raise NotBuiltError(f"optimizer type {kind} is not built; set `optimizer.type` to Adam, SGD or Lion")
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
@@ -56,16 +48,11 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
         group["lr"] = lr
 
 
-def _adam_arguments(params: dict[str, Any]) -> dict[str, Any]:
-    return {"lr": params["lr"], "betas": tuple(params.get("betas", (0.9, 0.999))), "eps": params.get("eps", 1e-8)}
-
-
-def _select(given: dict[str, Any], known: set[str], kind: str) -> dict[str, Any]:
-    given = {key: value for key, value in given.items() if key not in _WITHOUT_EFFECT}
-    for key in given:
-        if key not in known:
-            raise ConfigError(
-                f"`optimizer.params.{key}` is not a parameter of optimizer type {kind}; "
-                f"it takes {', '.join(sorted(known))}"
-            )
-    return given
+def _select_params(config: NeoxConfig) -> dict[str, Any]:
+    """The parameters the type reads; ``require_trainable`` has refused any other that would have an effect."""
+    given: dict[str, Any] = dict((config.optimizer or {}).get("params", {}))
+    read = OPTIMIZER_PARAMS.get(config.optimizer_type, ())
+    params = {name: given[name] for name in read if name in given}
+    if "betas" in params:
+        params["betas"] = tuple(params["betas"])
+    return params

@@ -23,6 +23,7 @@ ENGINES: dict[str, dict[str, Any]] = {
     "fp32": {},
     "fp32-zero1": {"zero_optimization": {"stage": 1}},
     "fp32-zero2": {"zero_optimization": {"stage": 2}},
+    "bf16": {"precision": "bfloat16"},
     "bf16-zero1": {"zero_optimization": {"stage": 1}, "precision": "bfloat16"},
     "bf16-zero2": {"zero_optimization": {"stage": 2}, "precision": "bfloat16"},
 }
