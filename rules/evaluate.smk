@@ -5,7 +5,12 @@ rule evaluate:
     input:
         RESULTS / "runs/{run}/converted.json",
     output:
-        RESULTS / "runs/{run}/evaluation.json",
+        report(
+            RESULTS / "runs/{run}/evaluation.json",
+            caption="../workflow/report/evaluation.rst",
+            category="Scores",
+            labels={"run": "{run}"},
+        ),
     log:
         RESULTS / "runs/{run}/logs/evaluate.log",
     params:

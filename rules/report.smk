@@ -5,7 +5,9 @@ rule report:
     input:
         expand(RESULTS / "runs/{run}/evaluation.json", run=PIPELINE.runs),
     output:
-        REPORT,
+        report(
+            REPORT, caption="../workflow/report/report.rst", category="Training report"
+        ),
     log:
         RESULTS / "report/report.log",
     message:

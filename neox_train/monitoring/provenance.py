@@ -66,7 +66,7 @@ def collect_provenance(
     """
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(command if command is not None else sys.argv),
+        "command": shlex.join(command if command is not None else [Path(sys.argv[0]).name, *sys.argv[1:]]),
         "git": describe_git(Path(neox_train.__file__).parent),
         "python": platform.python_version(),
         "packages": package_versions(),

@@ -94,6 +94,7 @@ def test_a_driver_that_fails_is_no_gpu(tmp_path: Path, monkeypatch: pytest.Monke
     assert describe_host()["gpus"] == []
 
 
-def test_provenance_needs_no_torch():
-    code = "import sys, neox_train.monitoring.provenance; sys.exit('torch' in sys.modules)"
+@pytest.mark.parametrize("module", ["provenance", "report.page", "report.inputs"])
+def test_login_nodes_need_no_torch(module: str):
+    code = f"import sys, neox_train.monitoring.{module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
