@@ -23,7 +23,19 @@ app = typer.Typer(
     ),
 )
 
-_COMMAND_MODULES = ("tokenize", "estimate", "train", "submit", "convert", "evaluate", "report", "config", "checkpoint", "data", "status")
+_COMMAND_MODULES = (
+    "tokenize",
+    "estimate",
+    "train",
+    "submit",
+    "convert",
+    "evaluate",
+    "report",
+    "config",
+    "checkpoint",
+    "data",
+    "status",
+)
 """Modules of neox_train.commands in the order the help page shows them; each has ``register(app)``."""
 
 
