@@ -5,8 +5,10 @@ No HDF5 virtual dataset joins the shards: a virtual dataset cannot be mapped, an
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -65,8 +67,8 @@ class TokenStore:
         self.split = split
         self.dtype = dtype
         self._shards = shards
-        self._token_starts = np.cumsum([0] + [len(shard.tokens) for shard in shards])
-        self._document_starts = np.cumsum([0] + [len(shard.document_offsets) - 1 for shard in shards])
+        self._token_starts = list(accumulate((len(shard.tokens) for shard in shards), initial=0))
+        self._document_starts = list(accumulate((len(shard.document_offsets) - 1 for shard in shards), initial=0))
 
     @classmethod
     def open(cls, folder: Path, split: str) -> TokenStore:
@@ -81,12 +83,12 @@ class TokenStore:
     @property
     def num_tokens(self) -> int:
         """Tokens of the split, end-of-document tokens among them."""
-        return int(self._token_starts[-1])
+        return self._token_starts[-1]
 
     @property
     def num_documents(self) -> int:
         """Documents of the split."""
-        return int(self._document_starts[-1])
+        return self._document_starts[-1]
 
     @cached_property
     def document_offsets(self) -> np.ndarray:
@@ -101,26 +103,27 @@ class TokenStore:
         """Tokens start to stop (exclusive) in the store's dtype: a view of the map, or a copy across shards."""
         if not 0 <= start <= stop <= self.num_tokens:
             raise IndexError(f"tokens {start} to {stop} of a store with {self.num_tokens} tokens")
-        if len(self._shards) == 1:
-            return self._shards[0].tokens[start:stop]
-        parts = []
-        index = int(np.searchsorted(self._token_starts, start, side="right")) - 1
+        index = bisect_right(self._token_starts, start) - 1
+        if start < stop <= self._token_starts[index + 1]:
+            base = self._token_starts[index]
+            return self._shards[index].tokens[start - base : stop - base]
+        return self._join(index, start, stop)
+
+    def _join(self, index: int, start: int, stop: int) -> np.ndarray:
+        parts = [np.zeros(0, dtype=self.dtype)]
         while start < stop:
-            base = int(self._token_starts[index])
-            end = min(stop, int(self._token_starts[index + 1]))
+            base, end = self._token_starts[index], min(stop, self._token_starts[index + 1])
             parts.append(self._shards[index].tokens[start - base : end - base])
             start, index = end, index + 1
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=self.dtype)
+        return np.concatenate(parts)
 
     def document(self, index: int) -> np.ndarray:
         """Ids of one document in the store's dtype, the closing end-of-document token included."""
         if not 0 <= index < self.num_documents:
             raise IndexError(f"document {index} of a store with {self.num_documents} documents")
-        place = int(np.searchsorted(self._document_starts, index, side="right")) - 1
+        place = bisect_right(self._document_starts, index) - 1
         shard = self._shards[place]
-        local = index - int(self._document_starts[place])
+        local = index - self._document_starts[place]
         return shard.tokens[int(shard.document_offsets[local]) : int(shard.document_offsets[local + 1])]
 
 

@@ -41,9 +41,10 @@ class Windows:
     def batch(self, indices: Sequence[int]) -> np.ndarray:
         """int64 [len(indices), seq_length + 1]."""
         rows = np.empty((len(indices), self.seq_length + 1), dtype=np.int64)
+        count = len(self)
         for row, index in zip(rows, indices, strict=True):
-            if not 0 <= index < len(self):
-                raise IndexError(f"window {index} of {len(self)}")
+            if not 0 <= index < count:
+                raise IndexError(f"window {index} of {count}")
             start = index * self.seq_length
             row[:] = self._store.read(start, start + self.seq_length + 1)
         return rows

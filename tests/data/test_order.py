@@ -7,7 +7,7 @@ from neox_train.data.order import Permutation, SampleOrder
 from neox_train.errors import DataError
 
 
-@pytest.mark.parametrize("size", [*range(1, 70), 255, 256, 257, 1000, 4095, 4096, 4097, 65_537])
+@pytest.mark.parametrize("size", [*range(1, 70), 255, 256, 257, 1000, 4095, 4096, 4097, 10_007])
 def test_every_epoch_is_a_permutation(size):
     for epoch in (0, 1):
         permutation = Permutation(size, seed=1234, epoch=epoch)
@@ -45,13 +45,13 @@ def test_epochs_and_seeds_differ():
 
 def test_places_and_neighbours_are_spread_evenly():
     """Each element's place over many seeds is uniform: chi-square (19 degrees of freedom) below its 1e-5 tail."""
-    size, seeds = 20, 4000
+    size, seeds = 20, 1500
     images = np.array([[Permutation(size, seed)[index] for index in range(size)] for seed in range(seeds)])
     expected = seeds / size
     for column in images.T:
         assert ((np.bincount(column, minlength=size) - expected) ** 2 / expected).sum() < 58
     rises = (np.diff(images, axis=1) == 1).sum() / (seeds * (size - 1))
-    assert abs(rises - 1 / size) < 0.004
+    assert abs(rises - 1 / size) < 0.006
 
 
 def test_no_window_is_one_sentence():

@@ -2,6 +2,9 @@ import hashlib
 import json
 import os
 import random
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -163,6 +166,27 @@ def test_the_rest_of_a_killed_build_is_removed(tmp_path, make_spec, build, folde
     rest.write_bytes(b"half")
     build(make_spec(tmp_path / "corpus.jsonl"))
     assert not rest.parent.exists()
+
+
+def test_a_build_killed_while_it_writes_is_repeated_whole(tmp_path, make_spec, build, folder):
+    line = json.dumps({"text": "some words of text, again and again " * 3}) + "\n"
+    (tmp_path / "corpus.jsonl").write_text(line * 20_000)
+    spec = make_spec(tmp_path / "corpus.jsonl")
+    code = (
+        "import sys; from pathlib import Path; from neox_train.config.layout import DatasetFolder;"
+        "from neox_train.config.pipeline import DatasetSpec; from neox_train.data.tokenize import tokenize_dataset;"
+        "tokenize_dataset(DatasetSpec.model_validate_json(sys.argv[1]), DatasetFolder(Path(sys.argv[2])))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, spec.model_dump_json(), str(folder.path)])
+    deadline = time.monotonic() + 60
+    while not any(folder.path.glob(".building/.tokens-*")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert not folder.manifest.exists() and (folder.path / ".building").exists()
+    assert build(spec).splits["train"].documents == 20_000
+    assert left_behind(folder) == {"tokenizer.json", "tokens-train-00000.h5", "manifest.json", "sources.json"}
 
 
 def test_two_builds_of_one_dataset_exclude_each_other(tmp_path, make_spec, build, folder):
