@@ -41,7 +41,7 @@ def _write_loss(pairs: _Pairs) -> Html:
         "Lines: training loss, smoothed, with each step's own value faint behind it."
         if smoothed
         else "Lines: training loss.",
-        "Circles: validation loss, its last value at the right.",
+        "Circles: validation loss.",
         "Dashed verticals: restarts." if chart.marks else "",
     ]
     unlabelled = replace(chart, series=[replace(line, end_label=None) for line in series])

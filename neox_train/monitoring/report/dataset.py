@@ -79,7 +79,7 @@ def _splits(manifest: Json) -> dict[str, Json]:
 def _describe(value: object) -> str | None:
     if not isinstance(value, dict):
         return str(value) if value is not None else None
-    return ", ".join(f"{key}: {item}" for key, item in value.items() if item is not None)
+    return ", ".join(f"{key}: {item}" for key, item in value.items() if item not in (None, []))
 
 
 def _describe_dropped(dropped: Json) -> str:
