@@ -56,12 +56,12 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
         return _scientific_labels(ticks)
     divisor, unit = next(((size, name) for limit, size, name in _UNITS if top >= limit), (1.0, ""))
     step = (ticks[1] - ticks[0]) / divisor if len(ticks) > 1 else top / divisor
-    digits = next((d for d in range(6) if abs(round(step, d) - step) < step * 1e-6), 6)
+    digits = next((d for d in range(12) if abs(round(step, d) - step) < step * 1e-3), 12)
     return ["0" if tick == 0 else f"{tick / divisor:.{digits}f}{unit}".replace("-", "−") for tick in ticks]
 
 
 def _scientific_labels(ticks: Sequence[float]) -> list[str]:
-    for digits in range(4):
+    for digits in range(12):
         labels = ["0" if tick == 0 else _scientific(tick, digits) for tick in ticks]
         if len(set(labels)) == len(ticks):
             break
