@@ -9,6 +9,7 @@ from pathlib import Path
 
 from neox_train.cluster.markers import withdraw_false_markers
 from neox_train.cluster.plan import list_failures, plan_run, render_plan
+from neox_train.cluster.stage_jobs import offer_account, stage_resources, stage_shell
 from neox_train.config.cluster import parse_cluster
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.config.pipeline import load_pipeline
@@ -26,7 +27,11 @@ def read_files():
     """Pipeline, cluster and every run's configuration, checked before anything runs."""
     try:
         pipeline = load_pipeline(PIPELINE_FILE)
-        cluster = parse_cluster(config, files=workflow.configfiles)
+        cluster = parse_cluster(
+            config,
+            files=workflow.configfiles,
+            command_line=workflow.config_settings.config_args or [],
+        )
         configs = {
             run: resolve_run(pipeline, run, cluster, cluster.results_path)
             for run in pipeline.runs
@@ -49,13 +54,20 @@ DATASETS = {name: DatasetFolder.of(RESULTS, name) for name in PIPELINE.datasets}
 RUNS = {name: RunFolder.of(RESULTS, name) for name in PIPELINE.runs}
 REPORT = RESULTS / "report" / "index.html"
 
-# `stage` calls a stage with the interpreter that runs Snakemake, whether or not its environment is activated. The rules
-# do not name the files as parameters: the same pipeline under another file name is the same work.
+offer_account(CLUSTER)
+setup, python = stage_shell(CLUSTER, on_compute_node=not workflow.is_main_process)
+
+# `stage` calls a stage with the interpreter that runs Snakemake, whether or not its environment is activated; in a job
+# of its own, with the cluster file's. The rules do not name the files as parameters: the same pipeline under another
+# file name is the same work.
 shell.prefix(
-    "set -euo pipefail; "
-    f"CLUSTER={shlex.quote(str(CLUSTER_FILE))}; "
-    f'stage() {{{{ {shlex.quote(sys.executable)} -m neox_train.cli "$@"'
-    f" --pipeline {shlex.quote(str(PIPELINE_FILE))} --results {shlex.quote(str(RESULTS))}; }}}}; "
+    (
+        f"{setup}set -euo pipefail; CLUSTER={shlex.quote(str(CLUSTER_FILE))}; "
+        f'stage() {{ {python} -m neox_train.cli "$@"'
+        f" --pipeline {shlex.quote(str(PIPELINE_FILE))} --results {shlex.quote(str(RESULTS))}; }}; "
+    )
+    .replace("{", "{{")
+    .replace("}", "}}")
 )
 
 

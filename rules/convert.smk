@@ -8,6 +8,8 @@ rule convert:
         RESULTS / "runs/{run}/converted.json",
     log:
         RESULTS / "runs/{run}/logs/convert.log",
+    resources:
+        **stage_resources(CLUSTER, "convert"),
     message:
         "converting {wildcards.run}"
     shell:

@@ -13,6 +13,8 @@ rule evaluate:
         ),
     log:
         RESULTS / "runs/{run}/logs/evaluate.log",
+    resources:
+        **stage_resources(CLUSTER, "evaluate"),
     params:
         evaluation=PIPELINE.evaluation.model_dump(mode="json"),
     message:

@@ -8,6 +8,8 @@ rule tokenize:
         RESULTS / "datasets/{dataset}/manifest.json",
     log:
         RESULTS / "datasets/{dataset}/tokenize.log",
+    resources:
+        **stage_resources(CLUSTER, "tokenize"),
     params:
         spec=dataset_spec,
     message:

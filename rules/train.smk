@@ -7,7 +7,9 @@ The checkpoints, logs and metrics are no outputs here: Snakemake would delete th
 rule train:
     input:
         manifest=dataset_manifest,
-        estimated=RESULTS / "runs/{run}/estimated.json",
+        config=run_config_files,
+        # The gate is passed before; an estimate made again, for another profile too, trains nothing again.
+        estimated=ancient(RESULTS / "runs/{run}/estimated.json"),
     output:
         RESULTS / "runs/{run}/trained.json",
     log:
@@ -16,6 +18,8 @@ rule train:
     resources:
         # A profile that has one machine allows one at a time.
         training=1,
+    params:
+        run=run_spec,
     message:
         "training {wildcards.run}"
     shell:

@@ -39,7 +39,7 @@ def first_failure(records: Mapping[int, RankRecord], vanished: Sequence[int]) ->
     failed = sorted((r for r in records.values() if r.outcome == rank_record.FAILED), key=lambda r: r.ended or 0.0)
     final = [record for record in failed if not record.retry]
     if final:
-        return Ending(FAILED, f"rank {final[0].rank}: {final[0].sentence}", final[0].rank, retry=False)
+        return Ending(FAILED, final[0].sentence, final[0].rank, retry=False)
     if vanished:
         return _vanished(vanished[0], records.get(vanished[0]))
     if failed:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from neox_train.config.cluster import Cluster
+from neox_train.config.cluster_records import Network
 
 LAUNCHER_PID = "NEOX_TRAIN_LAUNCHER_PID"
 """Process that local ranks must not outlive."""
@@ -24,7 +25,7 @@ _OF_AN_OUTER_TRAINING = (
 
 
 def job_variables(cluster: Cluster) -> dict[str, str]:
-    """Variables that every rank starts with; the cluster file's ``environment`` wins over the defaults."""
+    """Variables that every rank starts with; the cluster file's ``environment`` wins over what its facts give."""
     variables = {
         "OMP_NUM_THREADS": str(max(1, cluster.cpus_per_process)),
         "PYTHONUNBUFFERED": "1",
@@ -32,7 +33,26 @@ def job_variables(cluster: Cluster) -> dict[str, str]:
     }
     if cluster.device == "cpu":
         variables["DS_ACCELERATOR"] = "cpu"
+    if not cluster.internet:
+        # Libraries would otherwise wait for time-outs before they use what is on disk.
+        variables |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    variables |= _network_variables(cluster.network)
     return {**variables, **{name: str(value) for name, value in cluster.environment.items()}}
+
+
+def _network_variables(network: Network) -> dict[str, str]:
+    """NCCL takes names as prefixes unless told otherwise: ``mlx5_1`` would take ``mlx5_10`` too."""
+    variables = {}
+    if network.interface:
+        variables["NCCL_SOCKET_IFNAME"] = _exact(network.interface)
+        variables["GLOO_SOCKET_IFNAME"] = network.interface.lstrip("=")
+    if network.adapters:
+        variables["NCCL_IB_HCA"] = _exact(network.adapters)
+    return variables
+
+
+def _exact(names: str) -> str:
+    return names if names.startswith(("=", "^")) else f"={names}"
 
 
 def export_lines(variables: Mapping[str, str]) -> list[str]:

@@ -55,7 +55,8 @@ def _look_for_end(job: Job, state: JobState, asked: bool, signals: StopSignals) 
 
 
 def _quote_failing_rank(job: Job, ending: Ending, reporter: Reporter) -> None:
-    if ending.rank is None:
+    if ending.rank is None or not ending.retry:
+        # A user's error is one sentence, which the caller prints.
         return
     if lines := log_tail(job.folder, job.job_id, ending.rank):
         file = log_file(job.folder, job.job_id, ending.rank)

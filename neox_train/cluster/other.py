@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from neox_train.cluster.ledger import FAILED, STOPPED, Ledger
+from neox_train.cluster.ledger import FAILED, Ledger
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.reporter import Reporter
 from neox_train.config.layout import RunFolder
@@ -18,7 +18,8 @@ _POLL_SECONDS = 1.0
 def follow_other(run: RunFolder, train_iters: int, reporter: Reporter) -> None:
     """Return when the process that holds the run's lock has ended or died.
 
-    Raises TrainingError with its reason when it gave the run up meanwhile: trying again at once would repeat it.
+    Raises TrainingError with its reason when it gave the run up meanwhile: trying again at once would repeat it. One
+    that was only asked to stop has saved, and the caller goes on from there.
     """
     began = time.time()
     holder = read_holder(run.lock)
@@ -29,5 +30,5 @@ def follow_other(run: RunFolder, train_iters: int, reporter: Reporter) -> None:
             reporter.show(str(progress))
         time.sleep(_POLL_SECONDS)
     last = Ledger(run.ledger).last
-    if last and last.state in (FAILED, STOPPED) and (last.ended or 0.0) >= began:
-        raise TrainingError(f"run {run.name}: the process followed gave up: {last.reason}; the same command continues")
+    if last and last.state == FAILED and (last.ended or 0.0) >= began:
+        raise TrainingError(f"run {run.name}: the process followed gave up: {last.reason}")

@@ -74,12 +74,12 @@ def _additional_parameters(cluster: Cluster) -> dict[str, Any]:
 
 
 def _gpu_parameters(cluster: Cluster) -> dict[str, Any]:
-    """A count without a type: the partition and constraint choose the GPU, and sites name types differently."""
+    """A count, with a type only where the partition mixes GPUs: sites name types differently."""
     if cluster.device != "cuda" or cluster.gres_style == "none":
         return {}
-    if cluster.gres_style == "gres":
-        return {"gres": f"gpu:{cluster.processes_per_node}"}
-    return {"gpus_per_node": cluster.processes_per_node}
+    count = cluster.processes_per_node
+    request = f"{cluster.gres_type}:{count}" if cluster.gres_type else str(count)
+    return {"gres": f"gpu:{request}"} if cluster.gres_style == "gres" else {"gpus_per_node": request}
 
 
 def rank_python(cluster: Cluster) -> str:

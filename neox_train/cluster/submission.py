@@ -10,7 +10,7 @@ from pathlib import Path
 
 from neox_train.cluster import ledger as states
 from neox_train.cluster.completion import read_run_config, steps_wanted, unfinished_reason, write_trained
-from neox_train.cluster.endings import DETACHED, FINISHED, INTERRUPTED, STOPPED, Ending
+from neox_train.cluster.endings import DETACHED, FAILED, FINISHED, INTERRUPTED, STOPPED, Ending
 from neox_train.cluster.executors import attach_job, close_stale, submit_job
 from neox_train.cluster.follow import follow_job
 from neox_train.cluster.jobs import Job
@@ -25,6 +25,7 @@ from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
 from neox_train.errors import ConfigError, LockHeldError, TrainingError
 from neox_train.locks import hold_lock
+from neox_train.monitoring.provenance import write_provenance
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def _train(training: Training, config: NeoxConfig, reporter: Reporter, reason: s
     with StopSignals() as signals:
         while True:
             furthest = ledger.furthest_step()
-            job, attempt = _attach_or_submit(training, ledger, reporter, reason)
+            job, attempt = _attach_or_submit(training, config, ledger, reporter, reason)
             tail = MetricsTail(training.run.metrics, since=attempt.submitted)
             ending = follow_job(job, tail, steps_wanted(config), reporter, signals)
             if ending.outcome == DETACHED:
@@ -97,13 +98,16 @@ def _train(training: Training, config: NeoxConfig, reporter: Reporter, reason: s
             reason = f"{ending.reason} (restart {restarts})"
 
 
-def _attach_or_submit(training: Training, ledger: Ledger, reporter: Reporter, reason: str) -> tuple[Job, Attempt]:
+def _attach_or_submit(
+    training: Training, config: NeoxConfig, ledger: Ledger, reporter: Reporter, reason: str
+) -> tuple[Job, Attempt]:
     run, last = training.run, ledger.last
     if last and last.is_open:
         if job := attach_job(run, training.cluster, last):
             reporter.say(f"attached to job {job.job_id}")
             return job, last
         close_stale(run, ledger, last, reporter)
+    write_provenance(run, config, training.cluster)
     number = len(ledger.attempts) + 1
     folder = f"logs/attempt-{number:04}"
     attempt = ledger.add(
@@ -143,9 +147,11 @@ def _ledger_state(ending: Ending) -> str:
 
 
 def _sentence(run: RunFolder, config: NeoxConfig, job: Job, attempt: Attempt, ending: Ending, give_up: str) -> str:
+    logs = f"(logs: {_relative(job.folder)})"
+    if ending.outcome == FAILED and not ending.retry:
+        return f"run {run.name}: {ending.reason} {logs}"
     step = f"at step {attempt.last_step}" if attempt.last_step else "before a first logged step"
-    logs = _relative(job.folder)
-    return f"run {run.name} ended {step} of {config.train_iters}: {ending.reason}; {give_up} (logs: {logs})"
+    return f"run {run.name} ended {step} of {config.train_iters}: {ending.reason}; {give_up} {logs}"
 
 
 def _relative(path: Path) -> Path:

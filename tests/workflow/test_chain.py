@@ -1,0 +1,123 @@
+"""The whole chain through the real Snakemake: made once, repeated at no cost, mended where something is missing."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.working_copy import STEPS, WorkingCopy, modification_times, training_records
+
+pytestmark = [pytest.mark.workflow, pytest.mark.distributed, pytest.mark.timeout(600)]
+
+
+def test_every_stage_leaves_what_it_promises(finished: WorkingCopy) -> None:
+    for name in ("serial", "parallel"):
+        run = finished.run(name)
+        assert [record["step"] for record in training_records(run)] == list(range(1, STEPS + 1))
+        trained = json.loads(run.trained.read_text())
+        assert trained["step"] == STEPS
+        assert (run.path / trained["checkpoint"] / "manifest.json").is_file()
+        assert (run.hf / "config.json").is_file()
+        assert json.loads(run.evaluation.read_text())
+        assert [attempt["state"] for attempt in json.loads(run.ledger.read_text())["attempts"]] == ["finished"]
+        assert not run.failure.exists()
+    page = (finished.results / "report" / "index.html").read_text()
+    assert "serial" in page
+    assert "parallel" in page
+    serial, parallel = (training_records(finished.run(name))[-1]["loss"] for name in ("serial", "parallel"))
+    assert serial != parallel
+
+
+def test_a_second_run_does_nothing(finished: WorkingCopy) -> None:
+    before = modification_times(finished.results)
+    code, text = finished.snakemake()
+    assert code == 0, text
+    assert "Nothing to be done" in text
+    after = modification_times(finished.results)
+    assert {name for name in before | after if before.get(name) != after.get(name)} <= {"cluster.json"}
+
+
+def remove_export(copy: WorkingCopy) -> Path:
+    shutil.move(copy.run("serial").hf, copy.folder / "away")
+    return copy.run("serial").hf
+
+
+def remove_one_export_file(copy: WorkingCopy) -> Path:
+    file = copy.run("parallel").hf / "config.json"
+    shutil.move(file, copy.folder / "away")
+    return file
+
+
+def remove_estimate(copy: WorkingCopy) -> Path:
+    shutil.move(copy.run("serial").memory_json, copy.folder / "away")
+    return copy.run("serial").memory_json
+
+
+def remove_shard(copy: WorkingCopy) -> Path:
+    shutil.move(copy.dataset().shard("train", 0), copy.folder / "away")
+    return copy.dataset().shard("train", 0)
+
+
+def remove_checkpoint(copy: WorkingCopy) -> Path:
+    run = copy.run("serial")
+    checkpoint = run.path / json.loads(run.trained.read_text())["checkpoint"]
+    shutil.move(checkpoint, copy.folder / "away")
+    return checkpoint
+
+
+def remove_evaluation(copy: WorkingCopy) -> Path:
+    shutil.move(copy.run("serial").evaluation, copy.folder / "away")
+    return copy.run("serial").evaluation
+
+
+RESULT = {"convert": 1, "evaluate": 1, "report": 1}
+
+
+@pytest.mark.parametrize(
+    ("remove", "jobs"),
+    [
+        (remove_export, RESULT),
+        (remove_one_export_file, RESULT),
+        (remove_evaluation, {"evaluate": 1, "report": 1}),
+        (remove_estimate, {"estimate": 1}),
+        (remove_checkpoint, {"train": 1, **RESULT}),
+        (remove_shard, {"tokenize": 1, "estimate": 2, "train": 2, "convert": 2, "evaluate": 2, "report": 1}),
+    ],
+)
+def test_what_is_missing_is_made_again_with_what_depends_on_it(
+    finished: WorkingCopy, tmp_path: Path, remove: Callable[[WorkingCopy], Path], jobs: dict[str, int]
+) -> None:
+    copy = WorkingCopy(tmp_path / "copy")
+    shutil.copytree(finished.folder, copy.folder)
+    assert copy.planned_jobs() == {}
+    remove(copy)
+    assert copy.planned_jobs() == jobs
+
+
+def test_an_export_made_again_trains_nothing(finished: WorkingCopy, tmp_path: Path) -> None:
+    copy = WorkingCopy(tmp_path / "copy")
+    shutil.copytree(finished.folder, copy.folder)
+    before = modification_times(copy.results)
+    remove_export(copy)
+    code, text = copy.snakemake()
+    assert code == 0, text
+    assert "withdrawn: " in text
+    after = modification_times(copy.results)
+    changed = {name for name in before if before[name] != after[name]}
+    assert "runs/serial/hf/config.json" in changed
+    for name in changed:
+        assert re.match(r"runs/serial/(hf/|parity|converted|evaluation)|report/|cluster\.json", name), name
+
+
+def test_a_changed_run_entry_touches_that_run_alone(finished: WorkingCopy, tmp_path: Path) -> None:
+    copy = WorkingCopy(tmp_path / "copy")
+    shutil.copytree(finished.folder, copy.folder)
+    pipeline = copy.folder / "pipeline.yaml"
+    changed = pipeline.read_text().replace(
+        "[model.yml, parallel.yml]", "[model.yml, parallel.yml]\n    overrides: {train_iters: 20}"
+    )
+    pipeline.write_text(changed)
+    assert copy.planned_jobs() == {"estimate": 1, "train": 1, **RESULT}

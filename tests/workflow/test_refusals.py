@@ -1,0 +1,60 @@
+"""What the workflow refuses before it launches anything, in one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.working_copy import WorkingCopy
+
+pytestmark = [pytest.mark.workflow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> WorkingCopy:
+    return WorkingCopy.make(tmp_path / "copy")
+
+
+def test_a_fresh_pipeline_plans_every_stage_of_every_run(copy: WorkingCopy) -> None:
+    assert copy.planned_jobs() == {"tokenize": 1, "estimate": 2, "train": 2, "convert": 2, "evaluate": 2, "report": 1}
+    assert not copy.results.exists()
+
+
+def test_a_run_that_does_not_fit_stops_at_the_gate(copy: WorkingCopy) -> None:
+    facts = copy.folder / "cluster_profiles/local/cluster.yaml"
+    facts.write_text(facts.read_text().replace("memory_gib_per_process: 2", "memory_gib_per_process: 0.05"))
+    code, text = copy.snakemake()
+    assert code != 0
+    failures = [line for line in text.splitlines() if line.startswith("run ")]
+    assert [line.split(":")[0] for line in failures if ", estimate: " in line] == [
+        "run serial, estimate",
+        "run parallel, estimate",
+    ]
+    for name in ("serial", "parallel"):
+        assert not copy.run(name).ledger.exists()
+        assert not copy.run(name).estimated.exists()
+        assert copy.run(name).memory_json.is_file()
+
+
+def test_a_misspelt_key_is_one_sentence_before_anything_runs(copy: WorkingCopy) -> None:
+    (copy.folder / "parallel.yml").write_text('{"gpt_j_residal": true}\n')
+    code, text = copy.snakemake()
+    assert code != 0
+    assert "parallel.yml" in text
+    assert "gpt_j_residual" in text
+    assert "Traceback" not in text
+    assert not copy.results.exists()
+
+
+def test_a_pipeline_that_is_not_there(copy: WorkingCopy) -> None:
+    (copy.folder / "pipeline.yaml").unlink()
+    code, text = copy.snakemake()
+    assert code != 0
+    assert "pipeline.yaml" in text
+    assert "Traceback" not in text
+
+
+def test_no_profile_no_facts(copy: WorkingCopy) -> None:
+    code, text = copy.snakemake(profile=None)
+    assert code != 0
+    assert "--profile cluster_profiles/local" in text
+    assert "Traceback" not in text
