@@ -48,7 +48,8 @@ def slurm_parameters(cluster: Cluster, nodes: int, *, name: str) -> dict[str, An
         "constraint": cluster.constraint,
         "exclude": cluster.exclude,
         "mail_user": cluster.mail_user,
-        "mail_type": cluster.mail_type,
+        # Without an address Slurm would write to the local user of the cluster.
+        "mail_type": cluster.mail_type if cluster.mail_user else None,
         "mem": cluster.memory_per_node,
         "time": cluster.time_limit_minutes,
         "nodes": nodes,

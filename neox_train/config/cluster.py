@@ -10,34 +10,13 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field
 
+from neox_train.config.cluster_records import CpuStages, Gate, Gpu, Network, PeakTflops, Preflight, Rates
+from neox_train.config.cluster_sources import read_assignments, read_environment
 from neox_train.config.reader import Place, read_yaml
 from neox_train.config.records import Record, build_record
 from neox_train.errors import ConfigError
 
-
-class PeakTflops(Record):
-    """Dense peak of one GPU, in TFLOP/s, by number format."""
-
-    bfloat16: float | None = Field(None, gt=0)
-    fp16: float | None = Field(None, gt=0)
-    fp32: float | None = Field(None, gt=0)
-    fp8: float | None = Field(None, gt=0)
-
-
-class Gpu(Record):
-    """One kind of GPU."""
-
-    type: str = Field(description="Name Slurm knows it by, or any name on a machine without Slurm.")
-    memory_gib: float = Field(gt=0, description="Memory of one GPU, in GiB, as the driver reports it.")
-    compute_capability: float = Field(gt=0, description="8.0 is A100, 8.9 is L40S, 9.0 is H100 and H200.")
-    peak_tflops: PeakTflops = Field(default_factory=PeakTflops)
-
-
-class Gate(Record):
-    """Fractions of a GPU's memory at which the estimate warns and refuses."""
-
-    refuse_above: float = Field(0.95, gt=0)
-    warn_above: float = Field(0.88, gt=0)
+__all__ = ["Cluster", "Gpu", "PeakTflops", "expand_path", "load_cluster", "parse_cluster"]
 
 
 class Cluster(Record):
@@ -50,8 +29,12 @@ class Cluster(Record):
     cpus_per_process: int = Field(1, ge=1)
     gpu: Gpu | None = None
     memory_gib_per_process: float | None = Field(None, gt=0)
-    results: str = "results"
+    network: Network = Field(default_factory=Network)
+    results: str = Field("results", description="Folder of everything that is written; $VARIABLES are expanded.")
+    results_purge_days: int | None = Field(None, ge=1, description="Age at which the site deletes files there.")
     cache: str | None = None
+    node_local_scratch: str | None = Field(None, description="Folder on a compute node's own disk.")
+    internet: bool = Field(True, description="Whether compute nodes reach the internet; false sets HF_HUB_OFFLINE.")
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
@@ -62,6 +45,10 @@ class Cluster(Record):
     mail_type: str | None = None
     memory_per_node: str | None = Field(None, description="Slurm's --mem, as 0 or 480G.")
     gres_style: Literal["gpus-per-node", "gres", "none"] = "gpus-per-node"
+    gres_type: str | None = Field(None, description="GPU type named in the request, where a partition mixes types.")
+    cpu_stages: CpuStages = Field(default_factory=CpuStages)
+    accounting: bool | None = Field(None, description="Whether sacct and sacctmgr answer; null is not known.")
+    preempt_mode: Literal["off", "requeue", "cancel", "suspend", "gang"] | None = None
     time_limit_minutes: int = Field(1440, ge=1)
     signal_lead_seconds: int = Field(300, ge=1, description="How long before the wall the ranks are told to save.")
     environment: dict[str, str] = Field(default_factory=dict)
@@ -69,9 +56,11 @@ class Cluster(Record):
     python: str | None = Field(None, description="Interpreter on the compute nodes; default the submitter's.")
     slurm_extra: dict[str, str] = Field(default_factory=dict, description="More sbatch options by name.")
     gate: Gate = Field(default_factory=Gate)
+    preflight: Preflight = Field(default_factory=Preflight)
+    rates: Rates = Field(default_factory=Rates)
     max_restarts: int = Field(3, ge=0)
-    source: str | None = Field(None, description="Where the numbers of this file come from.")
-    measured: bool = Field(False, description="Whether its rates were measured on this hardware.")
+    source: str | None = Field(None, description="Where the facts of this file come from.")
+    measured: bool = Field(False, description="Whether they were seen on this cluster.")
 
     @property
     def results_path(self) -> Path:
@@ -84,30 +73,36 @@ class Cluster(Record):
         return self.gpu.memory_gib if self.device == "cuda" and self.gpu else self.memory_gib_per_process
 
 
-def load_cluster(path: Path | str) -> Cluster:
-    """Read a cluster file (YAML or JSON); raises ConfigError with file, line and key."""
+def load_cluster(path: Path | str, *, command_line: Sequence[str] = ()) -> Cluster:
+    """Read a cluster file (YAML or JSON); raises ConfigError with file, line and key.
+
+    Entries ``KEY=VALUE`` of ``command_line`` win over the file; NEOX_TRAIN_ACCOUNT and the like fill what neither sets.
+    """
     document = read_yaml(path)
-    return _build(document.values, document.places, document.file)
+    return _build(document.values, document.places, document.file, command_line)
 
 
-def parse_cluster(facts: Mapping[str, Any], *, files: Sequence[Path | str] = ()) -> Cluster:
+def parse_cluster(
+    facts: Mapping[str, Any], *, files: Sequence[Path | str] = (), command_line: Sequence[str] = ()
+) -> Cluster:
     """Read the facts from a mapping, as Snakemake's ``config`` holds them; its ``pipeline`` key is passed over.
 
     A YAML reader has turned text like ``0123456`` or ``no`` into a number or a truth value: the characters typed, and
-    the lines, are read from ``files`` (those the mapping was made of). Where they are not found the value is refused
-    with the way to write it.
+    the lines, are read from ``files`` (those the mapping was made of) and from the ``command_line`` entries. Where
+    they are not found the value is refused with the way to write it.
     """
     values, places, where = dict(facts), dict[str, Place](), "the cluster facts"
+    typed = {entry.partition("=")[0] for entry in command_line}
     for file in files:
         document, understood = read_yaml(file), _read_as_snakemake(Path(file))
         for key, value in document.values.items():
             if key in values and values[key] == understood.get(key):
                 values[key], where = value, document.file
                 places.update({path: place for path, place in document.places.items() if _is_below(path, key)})
-    for key in sorted(_TEXT_KEYS & values.keys() - places.keys()):
+    for key in sorted(_TEXT_KEYS & values.keys() - places.keys() - typed):
         if values[key] is not None and not isinstance(values[key], str):
             raise ConfigError(f'{where}: {key} is {values[key]!r}, not text; write it in quotes, as {key}: "..."')
-    return _build(values, places, where)
+    return _build(values, places, where, command_line)
 
 
 def _read_as_snakemake(path: Path) -> dict[str, Any]:
@@ -127,9 +122,12 @@ def expand_path(text: str) -> Path:
     return Path(expanded)
 
 
-def _build(values: Mapping[str, Any], places: Mapping[str, Place], where: str) -> Cluster:
-    own = {key: value for key, value in values.items() if key not in _SNAKEMAKE_KEYS}
-    cluster = build_record(Cluster, own, places, where=where)
+def _build(values: Mapping[str, Any], places: Mapping[str, Place], where: str, command_line: Sequence[str]) -> Cluster:
+    typed = read_assignments(command_line, Cluster.model_fields.keys(), _TEXT_KEYS)
+    own = {key: value for key, value in values.items() if key not in _SNAKEMAKE_KEYS} | typed.values
+    kept = {path: place for path, place in places.items() if not any(_is_below(path, key) for key in typed.values)}
+    own |= read_environment(own)
+    cluster = build_record(Cluster, own, {**kept, **typed.places}, where=where)
     if cluster.device == "cuda" and cluster.gpu is None:
         raise ConfigError(f"{where}: device is cuda but gpu is missing; set gpu.type, memory_gib, compute_capability")
     return cluster
