@@ -3,7 +3,11 @@
 
 rule report:
     input:
-        expand(RESULTS / "runs/{run}/evaluation.json", run=PIPELINE.runs),
+        expand(
+            RESULTS / "runs/{run}/{marker}.json",
+            run=RUNS,
+            marker=["estimated", "evaluation"],
+        ),
     output:
         report(
             REPORT, caption="../workflow/report/report.rst", category="Training report"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from neox_train.config.cluster import Cluster
@@ -11,6 +11,9 @@ from neox_train.config.cluster_records import Network
 
 LAUNCHER_PID = "NEOX_TRAIN_LAUNCHER_PID"
 """Process that local ranks must not outlive."""
+
+ALLOW_CHANGE = "NEOX_TRAIN_ALLOW_CHANGE"
+"""Keys, separated by commas, that a resumed run may change all the same."""
 
 _OF_AN_OUTER_JOB = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "SUBMITIT_")
 _OF_AN_OUTER_TRAINING = (
@@ -33,6 +36,8 @@ def job_variables(cluster: Cluster) -> dict[str, str]:
     }
     if cluster.device == "cpu":
         variables["DS_ACCELERATOR"] = "cpu"
+    if allowed := os.environ.get(ALLOW_CHANGE):
+        variables[ALLOW_CHANGE] = allowed
     if not cluster.internet:
         # Libraries would otherwise wait for time-outs before they use what is on disk.
         variables |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
@@ -53,6 +58,12 @@ def _network_variables(network: Network) -> dict[str, str]:
 
 def _exact(names: str) -> str:
     return names if names.startswith(("=", "^")) else f"={names}"
+
+
+def allow_changes(keys: Sequence[str]) -> None:
+    """Let jobs that this process submits resume although these keys changed (``--allow-change``)."""
+    if keys:
+        os.environ[ALLOW_CHANGE] = ",".join(keys)
 
 
 def export_lines(variables: Mapping[str, str]) -> list[str]:

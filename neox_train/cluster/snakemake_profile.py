@@ -21,7 +21,7 @@ local-cores: 1000
 # Facts, found beside this file. Not a `config:` block: `--config account=NAME` would drop it whole.
 configfile: cluster.yaml
 
-# A killed Snakemake leaves its folder lock behind; each run and dataset has a lock of its own that dies with its holder.
+# A killed Snakemake leaves its folder lock behind; each run and dataset has its own lock, which dies with its holder.
 nolock: true
 
 # After a kill the same command goes on, with no flag.
@@ -89,15 +89,16 @@ quiet:
 
 _REASONS = {
     "squeue": (
-        "Works with accounting and without; sacct without accounting fails silently. squeue knows an ended job for\n"
-        "# MinJobAge (Slurm's default 300 s), which must exceed the 180 s between two looks; `neox-train doctor` checks it."
+        "Works with accounting and without; sacct without accounting fails silently. squeue knows an ended job for",
+        "MinJobAge (300 s by default), which must exceed the 180 s between two looks; `neox-train doctor` checks it.",
     ),
     "sacct": (
-        "The accounting answers here, and squeue forgets ended jobs sooner (MinJobAge) than the plugin looks, every 180 s."
+        "The accounting answers here, and squeue forgets an ended job (MinJobAge) before the plugin looks again,",
+        "which it does every 180 s.",
     ),
 }
 
 
 def render_snakemake_profile(status_command: str) -> str:
     """Text of config.yaml; ``status_command`` is squeue or sacct, whichever tells ended jobs on the cluster."""
-    return _TEXT.format(status_command=status_command, status_reason=_REASONS[status_command])
+    return _TEXT.format(status_command=status_command, status_reason="\n# ".join(_REASONS[status_command]))

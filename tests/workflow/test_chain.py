@@ -82,7 +82,7 @@ RESULT = {"convert": 1, "evaluate": 1, "report": 1}
         (remove_export, RESULT),
         (remove_one_export_file, RESULT),
         (remove_evaluation, {"evaluate": 1, "report": 1}),
-        (remove_estimate, {"estimate": 1}),
+        (remove_estimate, {"estimate": 1, "train": 1, **RESULT}),
         (remove_checkpoint, {"train": 1, **RESULT}),
         (remove_shard, {"tokenize": 1, "estimate": 2, "train": 2, "convert": 2, "evaluate": 2, "report": 1}),
     ],
