@@ -26,11 +26,15 @@ def train(
     processes: Annotated[int | None, typer.Option(help="Training processes on this machine.", min=1)] = None,
     cluster: Annotated[Path | None, typer.Option(help=f"Cluster file; default {_LOCAL} where it exists.")] = None,
     override: Annotated[list[str] | None, typer.Option(help="KEY=VALUE laid over the files; may be repeated.")] = None,
+    allow_change: Annotated[
+        list[str] | None, typer.Option(help="Key that a resumed run may change all the same; may be repeated.")
+    ] = None,
 ) -> None:
     """Train one configuration on this machine: data_path names a dataset folder that `neox-train tokenize` made.
 
     The same command continues an interrupted training from its newest complete checkpoint.
     """
+    from neox_train.cluster.environment import allow_changes
     from neox_train.cluster.submission import train_run
     from neox_train.config.layout import RunFolder
     from neox_train.config.load import write_config
@@ -38,6 +42,7 @@ def train(
     from neox_train.config.run import resolve_files
     from neox_train.data.manifest import load_manifest
 
+    allow_changes(allow_change or [])
     facts = _local_cluster(cluster, processes)
     overrides: dict[str, Any] = dict(parse_override(text) for text in override or [])
     config = resolve_files(files, facts, overrides=overrides)

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from neox_train.cluster.environment import clean_environment, export_lines, job_variables, rank_variables
+from neox_train.cluster.environment import (
+    ALLOW_CHANGE,
+    allow_changes,
+    clean_environment,
+    export_lines,
+    job_variables,
+    rank_variables,
+)
 from neox_train.config.cluster import Cluster
 
 INHERITED = dict(
@@ -57,3 +64,11 @@ def test_rank_variables_are_those_of_torch() -> None:
         "MASTER_ADDR": "10.0.0.1",
         "MASTER_PORT": "12345",
     }
+
+
+def test_allowed_changes_reach_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ALLOW_CHANGE, "")
+    allow_changes([])
+    assert ALLOW_CHANGE not in job_variables(Cluster())
+    allow_changes(["weight_decay", "dataset"])
+    assert job_variables(Cluster())[ALLOW_CHANGE] == "weight_decay,dataset"
