@@ -35,11 +35,6 @@ class RankContext:
         """Whether this rank writes the run's files and log lines."""
         return self.rank == 0
 
-    @property
-    def is_node_main(self) -> bool:
-        """Whether this rank speaks for its node."""
-        return self.local_rank == 0
-
 
 def start_process_group(backend: str) -> RankContext:
     """Join the process group that RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT describe.
@@ -141,11 +136,13 @@ def _choose_device(local_rank: int) -> torch.device:
 def _prepare_deepspeed(device: torch.device) -> None:
     """Quieten DeepSpeed, and keep it from compiling its CPU shared-memory operator at start-up."""
     import logging
+    import warnings
 
     import deepspeed.ops
     from deepspeed.utils import logger
 
     logger.setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed")
     if device.type == "cpu":
         # Its just-in-time build takes a minute and crashes without a compiler; gloo does the same work.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False

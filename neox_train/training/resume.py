@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neox_train.checkpoint.agreement import choose_checkpoint_together
 from neox_train.checkpoint.choice import choose_checkpoint
-from neox_train.checkpoint.leftovers import clear_leftovers
 from neox_train.checkpoint.manifest import read_manifest
 from neox_train.checkpoint.resume import check_resume
 from neox_train.config.layout import RunFolder
@@ -37,32 +37,33 @@ def checkpoint_root(config: NeoxConfig, run: RunFolder) -> Path:
 
 
 def choose_start(config: NeoxConfig, run: RunFolder, digests: dict[str, str]) -> Start:
-    """Choose on rank 0, for all ranks (collective).
+    """Choose for all ranks, which share the reading (collective).
 
     The run's own checkpoints come first; ``load`` counts where there are none. Raises CheckpointError when ``load``
     names another folder without a complete checkpoint, and when the configuration, dataset or tokenizer changed.
     """
-    return run_on_main(lambda: _choose(config, run, digests))
-
-
-def _choose(config: NeoxConfig, run: RunFolder, digests: dict[str, str]) -> Start:
     root = checkpoint_root(config, run)
-    notices = [f"{path.name}: a save that did not finish was cleared" for path in clear_leftovers(root)]
-    folder, skipped = choose_checkpoint(root)
-    notices += [f"checkpoint {path} skipped: {reason}" for path, reason in skipped]
+    folder, skipped = choose_checkpoint_together(root)
     if folder is None and config.load and Path(config.load).absolute() != root.absolute():
-        folder, skipped = choose_checkpoint(Path(config.load))
-        notices += [f"checkpoint {path} skipped: {reason}" for path, reason in skipped]
+        # Another run's folder: it is read and never cleaned.
+        other = Path(config.load)
+        folder, found = run_on_main(lambda: choose_checkpoint(other))
+        skipped = [*skipped, *found]
         if folder is None:
             raise CheckpointError(
-                f"`load: {config.load}` holds no complete checkpoint; "
-                "correct the path, or remove the key to start at step 0"
+                f"`load: {other}` holds no complete checkpoint; correct the path, or remove the key to start at step 0"
             )
+    notices = [f"checkpoint {path} skipped: {reason}" for path, reason in skipped]
     if folder is None:
         return Start(None, 0, notices)
+    chosen = folder
+    step, changes = run_on_main(lambda: _check(chosen, config, digests))
+    return Start(chosen, step, notices + changes)
+
+
+def _check(folder: Path, config: NeoxConfig, digests: dict[str, str]) -> tuple[int, list[str]]:
     manifest = read_manifest(folder)
-    notices += check_resume(manifest, config, digests, _read_allowed_changes())
-    return Start(folder, manifest.step, notices)
+    return manifest.step, check_resume(manifest, config, digests, _read_allowed_changes())
 
 
 def _read_allowed_changes() -> set[str]:

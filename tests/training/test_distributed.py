@@ -9,7 +9,7 @@ from tests.training.ranks import EXPORTED
 
 def test_a_process_without_rank_variables_trains_alone(alone: RankContext) -> None:
     assert (alone.rank, alone.world_size, alone.local_rank) == (0, 1, 0)
-    assert alone.is_main and alone.is_node_main
+    assert alone.is_main
     assert alone.device.type == "cpu"
     assert os.environ["WORLD_SIZE"] == "1"
 
