@@ -9,15 +9,18 @@ from deepspeed import comm
 from deepspeed.runtime.bf16_optimizer import BF16_Optimizer
 from deepspeed.runtime.fp16.fused_optimizer import FP16_Optimizer
 from deepspeed.runtime.fp16.unfused_optimizer import FP16_UnfusedOptimizer
+from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3
 from deepspeed.runtime.zero.stage_1_and_2 import DeepSpeedZeroOptimizer
 
 from neox_train.checkpoint.adapters.held import DataParallel, EngineState
 from neox_train.checkpoint.adapters.partitioned import hold_bf16, hold_zero
 from neox_train.checkpoint.adapters.replicated import hold_fused, hold_plain, hold_unfused
+from neox_train.checkpoint.adapters.sharded import hold_sharded
 from neox_train.errors import NotBuiltError
 
 _ADAPTERS = {
     DeepSpeedZeroOptimizer: hold_zero,
+    DeepSpeedZeroOptimizer_Stage3: hold_sharded,
     BF16_Optimizer: hold_bf16,
     FP16_Optimizer: hold_fused,
     FP16_UnfusedOptimizer: hold_unfused,
@@ -41,7 +44,8 @@ def open_engine(engine: Any, model: torch.nn.Module) -> EngineState:
     if wrapper is engine.basic_optimizer:
         return hold_plain(wrapper, names, ranks)
     raise NotBuiltError(
-        f"checkpoints of a {type(wrapper).__name__} cannot be written yet; set zero_optimization.stage to 0, 1 or 2"
+        f"checkpoints of a {type(wrapper).__name__} cannot be written yet; "
+        "set zero_optimization.stage to 0, 1, 2 or 3 without offload to NVMe"
     )
 
 

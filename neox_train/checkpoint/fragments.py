@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from neox_train.errors import CheckpointError
 from neox_train.files import read_json, write_json
@@ -35,6 +34,13 @@ class Fragment:
     def key(self) -> str:
         """Its tensor's name in the safetensors file."""
         return f"{self.state}:{self.name}:{self.shard}of{self.shards}:{self.start}"
+
+    @classmethod
+    def parse(cls, key: str, length: int) -> Fragment:
+        """The fragment of a key; neither parameter nor state names hold a colon."""
+        state, name, place, start = key.split(":")
+        shard, shards = place.split("of")
+        return cls(state, name, int(start), length, int(shard), int(shards))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +94,10 @@ class FragmentIndex:
             )
 
     def write(self, folder: Path) -> None:
-        """Write the index as JSON: one row a fragment, grouped by file."""
-        files: dict[str, list[list[Any]]] = defaultdict(list)
-        for f, file in self._entries:
-            files[file].append([f.state, f.name, f.start, f.length, f.shard, f.shards])
+        """Write the index as JSON: for each file the keys of its fragments and their lengths."""
+        files: dict[str, dict[str, int]] = defaultdict(dict)
+        for fragment, file in self._entries:
+            files[file][fragment.key] = fragment.length
         write_json(Path(folder) / FRAGMENTS_NAME, files)
 
     @classmethod
@@ -100,4 +106,6 @@ class FragmentIndex:
         files = read_json(Path(folder) / FRAGMENTS_NAME)
         if not isinstance(files, dict):
             raise CheckpointError(f"{folder}: {FRAGMENTS_NAME} is missing; use another checkpoint")
-        return cls((Fragment(*row), file) for file, rows in files.items() for row in rows)
+        return cls(
+            (Fragment.parse(key, length), file) for file, lengths in files.items() for key, length in lengths.items()
+        )

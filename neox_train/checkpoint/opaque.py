@@ -34,11 +34,21 @@ def _restore_entry(state: EngineState, held: Held, entry: dict[str, Any], file: 
     optimizer: Any = state.optimizer
     values = optimizer.state[held.tensor]
     if not values and hasattr(optimizer, "init_state"):
-        # bitsandbytes allocates its states itself (paged memory); they are then filled in place.
-        optimizer.init_state(optimizer.param_groups[held.group], held.tensor, held.group, held.index)
+        _allocate(optimizer, held)
     for key in entry["keys"]:
         value = reader.read(file, opaque_key(entry["held"], key))
         put_state(values, key, value.to(held.tensor.device))
+
+
+def _allocate(optimizer: Any, held: Held) -> None:
+    """Let bitsandbytes allocate its states (paged memory, too), so that they are filled in place."""
+    group = optimizer.param_groups[held.group]
+    # ZeRO 3 lists a sub-group's tensor in its group during the step only.
+    listed, group["params"] = group["params"], [held.tensor]
+    try:
+        optimizer.init_state(group, held.tensor, held.group, 0)
+    finally:
+        group["params"] = listed
 
 
 def _refusal(saved: dict[str, Any], state: EngineState, ranks: int) -> str:

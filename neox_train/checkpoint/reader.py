@@ -32,8 +32,8 @@ def restore_checkpoint(folder: Path, *, engine: Any, model: torch.nn.Module, con
     """Load a checkpoint into a fresh engine and return the trainer's state (collective).
 
     Master weights, optimizer states, loss scale, counters and random streams are bitwise those of the save; at another
-    number of data-parallel ranks or another ZeRO stage the random streams of further ranks stay as they are seeded.
-    The 16-bit weights are rebuilt from the masters. Raises CheckpointError for a checkpoint of another model, and for
+    number of data-parallel ranks the random streams of further ranks stay as they are seeded. The 16-bit weights are
+    rebuilt from the masters. Vocabulary padding, which no token reads, becomes zeros (8-bit Adam lets it drift). Raises CheckpointError for a checkpoint of another model, and for
     8-bit optimizer states at another number of ranks.
     """
     folder = Path(folder)

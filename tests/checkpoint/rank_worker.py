@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import deepspeed
+import deepspeed.ops
 import numpy as np
 import torch
 
@@ -21,10 +23,11 @@ from neox_train.checkpoint.reader import restore_checkpoint
 from neox_train.checkpoint.state import TrainerState
 from neox_train.checkpoint.writer import save_checkpoint
 from neox_train.config.architecture import Architecture
+from neox_train.config.deepspeed import deepspeed_json
 from neox_train.config.load import load_config
 from neox_train.errors import UserError
-from neox_train.training.distributed import start_process_group, stop_process_group
-from neox_train.training.engine import build_engine
+from neox_train.model.gpt_neox import GPTNeoX
+from neox_train.model.initialisation import initialise
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 FILES = [CASES / "base.yml", CASES / "optimizer.yml"]
@@ -33,9 +36,9 @@ VOCAB_SIZE = 251
 SAMPLES = 4
 
 
-def run_task(task: dict[str, Any], context: Any) -> dict[str, Any]:
-    config = load_task_config(task, context.world_size)
-    engine, model = build_engine(config, Architecture.from_config(config), context)
+def run_task(task: dict[str, Any]) -> dict[str, Any]:
+    config = load_task_config(task)
+    engine, model = build_engine(config)
     state = TrainerState()
     seen: dict[str, Any] = {"losses": [], "draws": []}
     if task.get("restore"):
@@ -47,7 +50,7 @@ def run_task(task: dict[str, Any], context: Any) -> dict[str, Any]:
         seen["trainer"] = state.to_dict()
     for _ in range(task.get("steps", 0)):
         state.step += 1
-        seen["losses"].append(train_step(engine, state, context))
+        seen["losses"].append(train_step(engine, state))
         seen["draws"].append([torch.rand(()).item(), float(np.random.rand()), random.random(), random.gauss(0, 1)])
         if state.step in task.get("save_at", []):
             state.consumed_samples = state.step * SAMPLES
@@ -65,16 +68,40 @@ def run_task(task: dict[str, Any], context: Any) -> dict[str, Any]:
     return seen
 
 
-def load_task_config(task: dict[str, Any], world_size: int) -> Any:
+def load_task_config(task: dict[str, Any]) -> Any:
+    world_size = int(os.environ["WORLD_SIZE"])
     overrides = {"train_micro_batch_size_per_gpu": SAMPLES // world_size, "train_iters": 20, **task["overrides"]}
     return load_config(FILES, overrides=overrides, world_size=world_size).with_vocab_size(VOCAB_SIZE)
 
 
-def train_step(engine: Any, state: TrainerState, context: Any) -> str:
+def build_engine(config: Any) -> tuple[Any, GPTNeoX]:
+    architecture = Architecture.from_config(config)
+    for seed in (torch.manual_seed, np.random.seed, random.seed):
+        seed(7 + int(os.environ["RANK"]))
+    model = GPTNeoX(architecture)
+    initialise(model, architecture, config.seed)
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
+    vectors = [parameter for parameter in model.parameters() if parameter.dim() == 1]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
+    engine, *_ = deepspeed.initialize(
+        model=model, optimizer=build_optimizer(config, groups), config=deepspeed_json(config)
+    )
+    return engine, model
+
+
+def build_optimizer(config: Any, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    if not config.use_bnb_optimizer:
+        return torch.optim.AdamW(groups, lr=1e-3)
+    import bitsandbytes
+
+    return bitsandbytes.optim.AdamW8bit(groups, lr=1e-3)
+
+
+def train_step(engine: Any, state: TrainerState) -> str:
     """One update on tokens that depend on the step alone; the loss of this rank as exact text."""
     generator = torch.Generator().manual_seed(1000 + state.step)
     tokens = torch.randint(0, VOCAB_SIZE, (SAMPLES, 65), generator=generator)
-    share = tokens.chunk(context.world_size)[context.rank]
+    share = tokens.chunk(int(os.environ["WORLD_SIZE"]))[int(os.environ["RANK"])]
     loss = engine(share[:, :-1], share[:, 1:])
     engine.backward(loss)
     engine.step()
@@ -84,12 +111,13 @@ def train_step(engine: Any, state: TrainerState, context: Any) -> str:
 def digest_engine(engine: Any, model: torch.nn.Module) -> dict[str, str]:
     """SHA-256 of this rank's weights, and of every tensor and number of its optimizer's state."""
     seen = {f"weights {name}": digest(parameter) for name, parameter in model.named_parameters()}
-    for index, group in enumerate(engine.basic_optimizer.param_groups):
-        for place, tensor in enumerate(group["params"]):
-            seen[f"master {index} {place}"] = digest(tensor)
-            for key, value in engine.basic_optimizer.state.get(tensor, {}).items():
-                seen[f"{key} {index} {place}"] = digest(value) if torch.is_tensor(value) else repr(value)
-        seen[f"lr {index}"] = repr(group["lr"])
+    groups = engine.basic_optimizer.param_groups
+    tensors = [tensor for group in groups for tensor in group["params"]]
+    for index, tensor in enumerate(tensors or engine.optimizer.fp32_partitioned_groups_flat):
+        seen[f"master {index}"] = digest(tensor)
+        for key, value in engine.basic_optimizer.state.get(tensor, {}).items():
+            seen[f"{key} {index}"] = digest(value) if torch.is_tensor(value) else repr(value)
+    seen["lr"] = repr([group["lr"] for group in groups])
     return seen
 
 
@@ -101,10 +129,10 @@ def digest(tensor: torch.Tensor) -> str:
 def main() -> None:
     path = Path(sys.argv[1])
     tasks = json.loads(path.read_text())
-    context = start_process_group("gloo")
-    seen = [run_task(task, context) for task in tasks]
-    path.with_name(f"{path.stem}-rank{context.rank}.json").write_text(json.dumps(seen))
-    stop_process_group()
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    deepspeed.init_distributed(dist_backend="gloo", verbose=False)
+    seen = [run_task(task) for task in tasks]
+    path.with_name(f"{path.stem}-rank{os.environ['RANK']}.json").write_text(json.dumps(seen))
     sys.stdout.flush()
     os._exit(0)
 

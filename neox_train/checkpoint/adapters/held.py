@@ -39,8 +39,6 @@ class Held:
     names: list[str]
     """All parameters of its flat group, those of other ranks' partitions too: they share step counts."""
     group: int
-    index: int = 0
-    """Its place in the base optimizer's ``param_groups[group]["params"]``."""
 
 
 @dataclass(frozen=True, kw_only=True)

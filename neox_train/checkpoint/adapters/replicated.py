@@ -12,9 +12,9 @@ from neox_train.checkpoint.adapters.held import DataParallel, EngineState, Held,
 def hold_plain(optimizer: torch.optim.Optimizer, names: Names, ranks: DataParallel) -> EngineState:
     """A base optimizer without a wrapper: fp32 weights are their own master copies."""
     held = [
-        _hold_whole(parameter, names[parameter], group_index, index)
+        _hold_whole(parameter, names[parameter], group_index)
         for group_index, group in enumerate(optimizer.param_groups)
-        for index, parameter in enumerate(group["params"])
+        for parameter in group["params"]
     ]
     return EngineState(
         kind="fp32", optimizer=optimizer, held=held, replicated=True, refresh=lambda: None, data_parallel=ranks
@@ -24,9 +24,9 @@ def hold_plain(optimizer: torch.optim.Optimizer, names: Names, ranks: DataParall
 def hold_unfused(wrapper: Any, names: Names, ranks: DataParallel) -> EngineState:
     """DeepSpeed's FP16_UnfusedOptimizer (bf16 too): one fp32 copy a parameter."""
     held = [
-        _hold_whole(master, names[parameter], group_index, index)
+        _hold_whole(master, names[parameter], group_index)
         for group_index, (masters, parameters) in enumerate(zip(wrapper.fp32_groups, wrapper.fp16_groups, strict=True))
-        for index, (master, parameter) in enumerate(zip(masters, parameters, strict=True))
+        for master, parameter in zip(masters, parameters, strict=True)
     ]
 
     def refresh() -> None:
@@ -69,5 +69,5 @@ def hold_fused(wrapper: Any, names: Names, ranks: DataParallel) -> EngineState:
     )
 
 
-def _hold_whole(tensor: torch.Tensor, name: str, group: int, index: int) -> Held:
-    return Held(tensor, [Segment(name, 0, tensor.numel(), 0)], [name], group, index)
+def _hold_whole(tensor: torch.Tensor, name: str, group: int) -> Held:
+    return Held(tensor, [Segment(name, 0, tensor.numel(), 0)], [name], group)
