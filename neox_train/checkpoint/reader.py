@@ -33,8 +33,9 @@ def restore_checkpoint(folder: Path, *, engine: Any, model: torch.nn.Module, con
 
     Master weights, optimizer states, loss scale, counters and random streams are bitwise those of the save; at another
     number of data-parallel ranks the random streams of further ranks stay as they are seeded. The 16-bit weights are
-    rebuilt from the masters. Vocabulary padding, which no token reads, becomes zeros (8-bit Adam lets it drift). Raises CheckpointError for a checkpoint of another model, and for
-    8-bit optimizer states at another number of ranks.
+    rebuilt from the masters. Vocabulary padding, which no token reads, becomes zeros (8-bit Adam lets it drift).
+
+    Raises CheckpointError for a checkpoint of another model, and for 8-bit optimizer states at another number of ranks.
     """
     folder = Path(folder)
     state = open_engine(engine, model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -80,7 +81,7 @@ def _find_steps(place: Path) -> list[Path]:
     return steps
 
 
-def _print_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Columns as wide as their longest cell; the last one, a sentence, is never cut."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     for row in (head, *rows):
