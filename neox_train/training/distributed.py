@@ -141,7 +141,7 @@ def _prepare_deepspeed(device: torch.device) -> None:
     import deepspeed.ops
     from deepspeed.utils import logger
 
-    logger.setLevel(logging.WARNING)
+    logger.setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed")
     if device.type == "cpu":
         # Its just-in-time build takes a minute and crashes without a compiler; gloo does the same work.
