@@ -35,6 +35,8 @@ _COMMAND_MODULES = (
     "checkpoint",
     "data",
     "status",
+    "profile",
+    "doctor",
 )
 """Modules of neox_train.commands in the order the help page shows them; each has ``register(app)``."""
 

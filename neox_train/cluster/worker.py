@@ -49,7 +49,7 @@ def run_rank(run_folder: str) -> str:
         install_handlers()
         with hold_lock(ranks_lock(run), shared=True, wait_seconds=START_SECONDS):
             address, port = agree_on_address(
-                folder, job_id=job_id, start=start, rank=rank, address=_own_address(job), wait_seconds=START_SECONDS
+                folder, job_id=job_id, start=start, rank=rank, address=own_address(job), wait_seconds=START_SECONDS
             )
             os.environ.update(
                 rank_variables(
@@ -94,7 +94,7 @@ def _on_terminate(signum: int, frame: FrameType | None) -> None:
     request_stop("the job was asked to end (SIGTERM)")
 
 
-def _own_address(job: submitit.JobEnvironment) -> str:
+def own_address(job: submitit.JobEnvironment) -> str:
     """Address of this job's first node, as rank 0 publishes it."""
     if job.cluster != "slurm":
         return "127.0.0.1"

@@ -1,0 +1,60 @@
+"""Every check of a profile, in the order of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from neox_train.cluster.check import Check, has_failed, skip
+from neox_train.cluster.doctor_job import run_probe
+from neox_train.cluster.doctor_login import check_login
+from neox_train.cluster.doctor_slurm import check_slurm
+from neox_train.cluster.environment import clean_environment
+from neox_train.config.cluster import Cluster
+from neox_train.errors import ConfigError
+
+PROFILES = Path("cluster_profiles")
+
+
+def find_profile(text: str) -> tuple[Path, Path | None]:
+    """The cluster file of a profile (its folder, its name, or the file) and Snakemake's config.yaml beside it.
+
+    Raises ConfigError naming the profiles there are.
+    """
+    for path in (Path(text), PROFILES / text):
+        if path.is_file():
+            return path, None
+        if (path / "cluster.yaml").is_file():
+            return path / "cluster.yaml", path / "config.yaml"
+    there = sorted(file.parent.name for file in PROFILES.glob("*/cluster.yaml"))
+    raise ConfigError(f"no profile {text}; {PROFILES} has {', '.join(there) or 'none'}")
+
+
+def examine(
+    cluster: Cluster,
+    snakemake_profile: Path | None,
+    *,
+    nodes: int,
+    job_nodes: int | None,
+    wait_minutes: float,
+    tell: Callable[[str], None],
+) -> list[Check]:
+    """All checks; ``nodes`` is the largest request of the runs, ``job_nodes`` None leaves the job out."""
+    with clean_environment():
+        checks = check_login(cluster, snakemake_profile)
+        if cluster.executor == "slurm":
+            checks += check_slurm(cluster, nodes, _status_command(snakemake_profile))
+        if job_nodes is None:
+            return [*checks, skip("job", "left out (--no-job)")]
+        if has_failed(checks):
+            return [*checks, skip("job", "not submitted: mend the failures first")]
+        return checks + run_probe(cluster, cluster.results_path, job_nodes, wait_minutes=wait_minutes, tell=tell)
+
+
+def _status_command(snakemake_profile: Path | None) -> str | None:
+    if snakemake_profile is None or not snakemake_profile.is_file():
+        return None
+    options = yaml.safe_load(snakemake_profile.read_text(encoding="utf-8")) or {}
+    return str(options["slurm-status-command"]) if "slurm-status-command" in options else None

@@ -1,0 +1,40 @@
+"""Checks at the start of a training, on every rank: minutes spent here save a night on a node that cannot do it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from neox_train.cluster.check import FAILED, WARNING
+from neox_train.cluster.node_checks import check_bandwidth, check_node
+from neox_train.cluster.node_facts import collect_facts
+from neox_train.config.cluster import Cluster
+from neox_train.errors import TrainingError
+
+
+def require_healthy_node(cluster: Cluster, results: Path, *, local_rank: int) -> list[str]:
+    """Raise TrainingError, naming node, finding and remedy, where a node does not fit the profile; returns warnings.
+
+    Each rank calls it once before torch.distributed starts, with the folder it will write to. It looks at the rank's
+    own GPU only, and takes about a second.
+    """
+    facts = collect_facts(cluster, results, only_gpu=local_rank if cluster.device == "cuda" else None)
+    checks = check_node(facts, cluster)
+    for check in checks:
+        if check.status == FAILED:
+            raise TrainingError(f"preflight on {facts['host']}, local rank {local_rank}: {check.sentence()}")
+    return [f"preflight on {facts['host']}: {check.sentence()}" for check in checks if check.status == WARNING]
+
+
+def require_bandwidth(cluster: Cluster) -> str | None:
+    """Raise TrainingError where an all-reduce over all ranks is below the profile's floor; returns what was measured.
+
+    Every rank calls it after torch.distributed has started; all raise or none. Without a floor nothing is measured.
+    """
+    if cluster.preflight.all_reduce_gb_per_second is None:
+        return None
+    from neox_train.cluster.all_reduce import measure
+
+    check = check_bandwidth(measure(cluster.device), cluster)
+    if check.status == FAILED:
+        raise TrainingError(f"preflight of the network: {check.sentence()}")
+    return check.found

@@ -1,0 +1,50 @@
+"""Doctor's job, in every rank: look at the node, measure one all-reduce, write what was found.
+
+It takes the path of a training: submitted through submitit by name with one string, torch only inside.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import submitit
+
+from neox_train.cluster.all_reduce import start_and_measure
+from neox_train.cluster.environment import rank_variables
+from neox_train.cluster.node_facts import collect_facts
+from neox_train.cluster.rendezvous import agree_on_address
+from neox_train.cluster.worker import own_address
+from neox_train.config.cluster import load_cluster
+from neox_train.files import write_json
+
+_WAIT_SECONDS = 120.0
+CLUSTER_FILE = "cluster.json"
+
+
+def probe_file(folder: Path, rank: int) -> Path:
+    """What one rank found."""
+    return folder / f"probe-{rank}.json"
+
+
+def probe_rank(folder_name: str) -> str:
+    """Write ``probe-RANK.json`` into the folder, which holds the cluster file."""
+    folder = Path(folder_name)
+    cluster = load_cluster(folder / CLUSTER_FILE)
+    job = submitit.JobEnvironment()
+    started = time.time()
+    facts = {"rank": job.global_rank, **collect_facts(cluster, folder)}
+    if "version" in facts["torch"]:
+        rank, size = job.global_rank, job.num_tasks
+        address, port = agree_on_address(
+            folder, job_id=job.job_id, start=0, rank=rank, address=own_address(job), wait_seconds=_WAIT_SECONDS
+        )
+        os.environ.update(
+            rank_variables(rank=rank, world_size=size, local_rank=job.local_rank, address=address, port=port)
+        )
+        facts["rendezvous"] = f"{address}:{port}"
+        facts["all_reduce"] = start_and_measure(cluster.device, job.local_rank)
+    facts["seconds"] = round(time.time() - started, 1)
+    write_json(probe_file(folder, job.global_rank), facts)
+    return "probed"
