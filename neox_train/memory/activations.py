@@ -18,35 +18,35 @@ _MLP_WIDTHS = {"relu": 1, "bilinear": 3, "geglu": 4, "swiglu": 4, "reglu": 4, "g
 def count_activations(plan: RankPlan) -> int:
     """Bytes saved by one forward pass of a micro-batch, without logits and loss."""
     layers = plan.architecture.num_layers
+    saved = count_embedding(plan) + count_final_norm(plan)
     if plan.checkpoint_layers == 0:
-        return layers * count_layer(plan) + count_ends(plan)
-    chunks = -(-layers // plan.checkpoint_layers)
-    return chunks * _count_hidden(plan) + count_ends(plan)
+        return saved + layers * count_layer(plan)
+    return saved + -(-layers // plan.checkpoint_layers) * count_hidden(plan)
 
 
-def count_recomputed(plan: RankPlan) -> int:
-    """Bytes that the backward pass saves again while it works on one chunk of recomputed layers."""
-    return min(plan.checkpoint_layers, plan.architecture.num_layers) * count_layer(plan)
-
-
-def count_ends(plan: RankPlan) -> int:
-    """Bytes saved outside the layers: tokens, rotary tables, embedding dropout, final norm and its output."""
+def count_embedding(plan: RankPlan) -> int:
+    """Bytes saved before the first layer: tokens, positions, rotary tables, dropout."""
     a = plan.architecture
     tokens = _INT64 * plan.micro_batch * (a.seq_length + 1)
+    positions = _INT64 * a.seq_length if a.pos_emb == "learned" else 0
     tables = 2 * _FP32 * a.seq_length * (a.rotary_dim // 2)
-    return tokens + tables + _count_mask(plan) + _count_norm(plan) + 2 * _count_hidden(plan)
+    return tokens + positions + tables + _count_mask(plan)
+
+
+def count_final_norm(plan: RankPlan) -> int:
+    """Bytes saved after the last layer: the final norm's input and its output, which the output matrix reads."""
+    return _count_residual(plan) + _count_norm(plan) + count_hidden(plan)
 
 
 def count_layer(plan: RankPlan) -> int:
     """Bytes saved by one layer."""
     a = plan.architecture
-    hidden = _count_hidden(plan)
-    parallel = a.residual != "serial"
+    hidden = count_hidden(plan)
     norms = 1 if a.residual == "parallel_tied" else 2
-    residuals = 1 if parallel else 2
+    residuals = 2 if a.residual == "serial" else 1
     width = plan.weight_bytes * plan.tokens * a.ffn_width * _MLP_WIDTHS.get(a.activation, 2)
     return (
-        residuals * hidden
+        residuals * _count_residual(plan)
         + norms * (hidden + _count_norm(plan))
         + _count_attention(plan)
         + hidden  # the attention's output, input of its projection
@@ -55,14 +55,26 @@ def count_layer(plan: RankPlan) -> int:
     )
 
 
+def count_live(plan: RankPlan) -> int:
+    """Bytes of saved activations while the backward pass works on one layer, or on one chunk of recomputed layers."""
+    if plan.checkpoint_layers == 0:
+        return count_layer(plan)
+    return count_hidden(plan) + count_recomputed(plan)
+
+
+def count_recomputed(plan: RankPlan) -> int:
+    """Bytes that the backward pass saves again for one chunk of recomputed layers; 0 where nothing is recomputed."""
+    return min(plan.checkpoint_layers, plan.architecture.num_layers) * count_layer(plan)
+
+
 def count_backward_temporaries(plan: RankPlan) -> int:
-    """Bytes of gradients of activations alive inside one layer's backward pass, at its widest: the MLP."""
+    """Bytes alive beside the saved ones inside a layer's backward pass, at its widest: the MLP's activation."""
     a = plan.architecture
-    width = (2 if a.is_gated else 1) * a.ffn_width + a.ffn_width
-    return plan.weight_bytes * plan.tokens * (2 * a.hidden_size + width)
+    return plan.weight_bytes * plan.tokens * a.ffn_width * (2 if a.is_gated else 1)
 
 
-def _count_hidden(plan: RankPlan) -> int:
+def count_hidden(plan: RankPlan) -> int:
+    """Bytes of one tensor of the residual stream."""
     return plan.weight_bytes * plan.tokens * plan.architecture.hidden_size
 
 
@@ -82,6 +94,12 @@ def _count_attention(plan: RankPlan) -> int:
     return plan.weight_bytes * plan.tokens * (a.qkv_rows + copies) + sums
 
 
+def _count_residual(plan: RankPlan) -> int:
+    """Bytes of a norm's input, which the norm saves as it is (but for RMSNorm in 16 bits on a CPU, see below)."""
+    widened = plan.device == "cpu" and plan.precision != "fp32" and "rms" in plan.architecture.norm
+    return 0 if widened else count_hidden(plan)
+
+
 def _count_norm(plan: RankPlan) -> int:
     """Bytes a norm saves besides its input and output."""
     a = plan.architecture
@@ -99,4 +117,4 @@ def _count_mask(plan: RankPlan) -> int:
     """Bytes of one mask of hidden dropout: the tensor's own format on a CPU, a byte an element on a GPU."""
     if not plan.architecture.hidden_dropout:
         return 0
-    return _count_hidden(plan) // (1 if plan.device == "cpu" else plan.weight_bytes)
+    return count_hidden(plan) // (1 if plan.device == "cpu" else plan.weight_bytes)

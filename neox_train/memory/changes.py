@@ -97,7 +97,15 @@ def _raise_zero_stage(plan: RankPlan) -> list[Change]:
 
 
 def _set_zero_stage(stage: int) -> Change:
-    return Change(f"ZeRO stage {stage}", {"zero_optimization.stage": stage}, lambda p: replace(p, zero_stage=stage))
+    return Change(f"ZeRO stage {stage}", {"zero_optimization.stage": stage}, lambda p: _reformat(p, zero_stage=stage))
+
+
+def _reformat(plan: RankPlan, **changes: Any) -> RankPlan:
+    """The plan after ``changes``, with the format that bf16 gradients then accumulate in by default."""
+    changed = replace(plan, **changes)
+    if changed.precision != "bfloat16":
+        return changed
+    return replace(changed, accumulation_bytes=2 if changed.zero_stage == 0 else 4, communication_bytes=2)
 
 
 def _use_bf16(plan: RankPlan) -> list[Change]:
@@ -107,7 +115,7 @@ def _use_bf16(plan: RankPlan) -> list[Change]:
         Change(
             "bf16 weights and activations",
             {"precision": "bfloat16"},
-            lambda p: replace(p, precision="bfloat16", accumulation_bytes=4, communication_bytes=2),
+            lambda p: _reformat(p, precision="bfloat16"),
         )
     ]
 

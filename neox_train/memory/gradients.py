@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from neox_train.memory.groups import count_partition_gradients, list_groups
+from neox_train.memory.groups import count_share_bytes, list_groups
 from neox_train.memory.optimizers import count_step_bytes
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.states import choose_wrapper
@@ -95,7 +95,7 @@ def _count_zero12(plan: RankPlan) -> GradientBytes:
     groups = list_groups(plan)
     sizes = [size for group in groups for size in group.sizes]
     partitions = [group.partition for group in groups]
-    share = plan.weight_bytes * count_partition_gradients(groups)
+    share = count_share_bytes(groups, plan.weight_bytes, plan.accumulation_bytes)
     bucket = count_bucket_bytes(plan)
     copy = plan.weight_bytes * min(plan.reduce_bucket_elements, sum(sizes))
     several = plan.accumulation_steps > 1

@@ -46,6 +46,11 @@ class FlatGroup:
             start += size
         return touched
 
+    def list_padding(self) -> list[int]:
+        """For every rank the padding elements of its share."""
+        shares = [(self.partition * rank, self.partition * (rank + 1)) for rank in range(self.data_parallel_size)]
+        return [max(0, last - max(first, self.count)) for first, last in shares]
+
 
 def list_groups(plan: RankPlan) -> tuple[FlatGroup, ...]:
     """The optimizer groups of a rank: decayed parameters, then the others; one group when nothing decays."""
@@ -53,9 +58,23 @@ def list_groups(plan: RankPlan) -> tuple[FlatGroup, ...]:
 
 
 @lru_cache(maxsize=256)
-def count_partition_gradients(groups: tuple[FlatGroup, ...]) -> int:
-    """Elements of the gradient buffer of the most loaded rank: whole parameters that touch its share (ZeRO 1, 2)."""
-    return max(map(sum, zip(*(group.list_touched() for group in groups), strict=True)))
+def count_share_bytes(groups: tuple[FlatGroup, ...], weight_bytes: int, accumulation_bytes: int) -> int:
+    """Bytes of the gradients that the most loaded rank of ZeRO 1 or 2 keeps for its share, padding included.
+
+    Parameters at the edges of the share are kept whole; padding is filled with zeros of the accumulation's format.
+    """
+    by_rank = [0] * groups[0].data_parallel_size
+    for group in groups:
+        for rank, (touched, padding) in enumerate(zip(group.list_touched(), group.list_padding(), strict=True)):
+            by_rank[rank] += weight_bytes * touched + accumulation_bytes * padding
+    return max(by_rank)
+
+
+@lru_cache(maxsize=256)
+def count_first_parameters(architecture: Architecture) -> int:
+    """Elements of the parameters whose gradients come last: the embeddings' and the first layer's."""
+    first = ("word_embeddings.", "position_embeddings.", "layers.0.")
+    return sum(p.count for p in list_parameters(architecture) if p.name.startswith(first))
 
 
 @lru_cache(maxsize=256)

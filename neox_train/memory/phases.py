@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from neox_train.memory.activations import (
     count_activations,
     count_backward_temporaries,
-    count_ends,
-    count_layer,
+    count_embedding,
+    count_final_norm,
+    count_hidden,
+    count_live,
     count_recomputed,
 )
 from neox_train.memory.gradients import GradientBytes, count_gradients
-from neox_train.memory.groups import list_groups
+from neox_train.memory.groups import count_first_parameters, list_groups
 from neox_train.memory.loss import count_logit_gradient, count_loss
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.states import StaticBytes, choose_wrapper, count_static
@@ -50,34 +52,48 @@ def list_phases(plan: RankPlan) -> list[Phase]:
 
 
 def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) -> list[Phase]:
+    """Forward and backward: the loss, then layers whose activations go while their gradients come."""
     saved = count_activations(plan)
-    recomputed = count_recomputed(plan) if plan.checkpoint_layers else 0
-    working = recomputed + count_backward_temporaries(plan)
-    first_layer = count_ends(plan) + (recomputed or count_layer(plan)) + count_backward_temporaries(plan)
-    carried, buffers = gradients.carried, gradients.carried_buffers
+    temporaries = count_backward_temporaries(plan)
+    carried, buffers = gradients.carried, gradients.produced_buffers
+    output, below = _count_output_gradient(plan, gradients), _count_gradients_above_first(plan, gradients)
     return [
-        _phase("loss", static, gradients=carried, activations=saved, logits=count_loss(plan), communication=buffers),
         _phase(
-            "backward, output layer",
+            "loss",
             static,
-            gradients=max(carried, _count_output_gradient(plan, gradients)),
+            gradients=carried,
+            activations=saved,
+            logits=count_loss(plan),
+            communication=gradients.carried_buffers,
+        ),
+        _phase(
+            "backward, output matrix",
+            static,
+            gradients=max(carried, output),
             activations=saved,
             logits=count_logit_gradient(plan),
-            communication=buffers,
+            communication=gradients.carried_buffers,
         ),
         _phase(
             "backward, last layer",
             static,
-            gradients=max(carried, _count_output_gradient(plan, gradients)),
-            activations=saved + working,
-            communication=gradients.produced_buffers,
+            gradients=max(carried, output),
+            activations=saved - count_final_norm(plan) + count_recomputed(plan) + temporaries,
+            communication=buffers,
         ),
         _phase(
             "backward, first layer",
             static,
+            gradients=max(carried, below),
+            activations=count_embedding(plan) + count_live(plan) + temporaries,
+            communication=buffers,
+        ),
+        _phase(
+            "backward, embedding",
+            static,
             gradients=gradients.produced,
-            activations=first_layer,
-            communication=gradients.produced_buffers,
+            activations=count_embedding(plan) + count_hidden(plan),
+            communication=buffers,
         ),
     ]
 
@@ -116,6 +132,11 @@ def _phase(
 def _count_output_gradient(plan: RankPlan, gradients: GradientBytes) -> int:
     a = plan.architecture
     return min(gradients.produced, plan.weight_bytes * a.padded_vocab_size * a.hidden_size)
+
+
+def _count_gradients_above_first(plan: RankPlan, gradients: GradientBytes) -> int:
+    """Bytes of gradients that exist before the first layer adds its own and the embedding's."""
+    return max(0, gradients.produced - plan.weight_bytes * count_first_parameters(plan.architecture))
 
 
 def _count_gather(plan: RankPlan) -> int:

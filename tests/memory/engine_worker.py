@@ -1,0 +1,114 @@
+"""One rank of the byte tests: builds real engines one after another and reads what they hold from their tensors.
+
+Started with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT set; the argument is a JSON file of cases, each a
+mapping of overrides. Every rank writes what it saw beside it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from neox_train.config.architecture import Architecture
+from neox_train.training.distributed import start_process_group
+from neox_train.training.engine import build_engine
+from tests.memory.plans import make_config
+
+Storages = dict[int, int]
+"""Bytes by address."""
+
+
+def measure_case(overrides: dict[str, Any], context: Any) -> dict[str, Any]:
+    before = read_alive()
+    config = make_config(world_size=context.world_size, **overrides)
+    engine, model = build_engine(config, Architecture.from_config(config), context)
+    take_step(engine, config)
+    parts = read_parts(engine, model)
+    known = {address for part in parts.values() for address in part}
+    others = {address: size for address, size in read_alive().items() if address not in known | before.keys()}
+    seen = {name: sum(part.values()) for name, part in parts.items()}
+    seen["unlisted"] = sum(others.values())
+    seen["after_backward"] = measure_gradients(engine, model, config, standing=known)
+    engine.destroy()
+    return {"wrapper": type(engine.optimizer).__name__, **seen}
+
+
+def take_step(engine: Any, config: Any) -> None:
+    for _ in range(config.gradient_accumulation_steps):
+        engine.backward(compute_loss(engine, config))
+        engine.step()
+
+
+def compute_loss(engine: Any, config: Any) -> torch.Tensor:
+    shape = (config.train_micro_batch_size_per_gpu, config.seq_length + 1)
+    tokens = torch.randint(0, config.vocab_size, shape, generator=torch.Generator().manual_seed(3))
+    return engine(tokens[:, :-1], tokens[:, 1:])
+
+
+def read_parts(engine: Any, model: torch.nn.Module) -> dict[str, Storages]:
+    """Static tensors by kind, found through the engine's own attributes."""
+    optimizer = engine.optimizer
+    weights = read_storages(model.parameters())
+    masters: list[Any] = []
+    for name in ("single_partition_of_fp32_groups", "fp32_groups_flat_partition", "fp32_groups"):
+        for group in getattr(optimizer, name, []):
+            masters += group if isinstance(group, list) else [group]
+    states = engine.basic_optimizer.state.values()
+    return {
+        "weights": weights,
+        "master_weights": read_storages(masters),
+        "optimizer_states": read_storages(v for state in states for v in state.values() if torch.is_tensor(v)),
+        "gradients": read_storages(getattr(optimizer, "fp32_groups_gradients_flat", [])),
+    }
+
+
+def measure_gradients(engine: Any, model: torch.nn.Module, config: Any, *, standing: set[int]) -> int:
+    """Bytes of gradients that a backward pass leaves for the step, beside the standing ones."""
+    for micro_step in range(config.gradient_accumulation_steps):
+        engine.backward(compute_loss(engine, config))
+        if micro_step < config.gradient_accumulation_steps - 1:
+            engine.step()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    for partition in getattr(engine.optimizer, "averaged_gradients", {}).values():
+        gradients += partition or []
+    found = read_storages(gradients)
+    engine.step()
+    return sum(size for address, size in found.items() if address not in standing)
+
+
+def read_storages(tensors: Iterable[torch.Tensor]) -> Storages:
+    found = {}
+    for tensor in tensors:
+        storage = tensor.untyped_storage()
+        if storage.nbytes() and tensor.device.type == "cpu":
+            found[storage.data_ptr()] = storage.nbytes()
+    return found
+
+
+def read_alive() -> Storages:
+    gc.collect()
+    with warnings.catch_warnings():
+        # Asking some lazy objects for their type warns.
+        warnings.simplefilter("ignore")
+        return read_storages(thing for thing in gc.get_objects() if isinstance(thing, torch.Tensor))
+
+
+def main() -> None:
+    path = Path(sys.argv[1])
+    context = start_process_group("gloo")
+    seen = [measure_case(overrides, context) for overrides in json.loads(path.read_text())]
+    path.with_name(f"seen-{context.rank}.json").write_text(json.dumps(seen))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

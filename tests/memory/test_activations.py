@@ -1,0 +1,45 @@
+"""Activation bytes against what autograd saves for the real model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from neox_train.memory.activations import count_activations, count_layer
+from tests.memory.plans import make_plan
+from tests.memory.saved import build_model, measure_saved
+
+KINDS: dict[str, dict[str, Any]] = {
+    "serial": {},
+    "parallel": {"residual": "parallel"},
+    "tied parallel": {"residual": "parallel_tied"},
+    "learned positions": {"pos_emb": "learned"},
+    "grouped queries": {"num_kv_heads": 2},
+    "grouped queries, learned positions": {"num_kv_heads": 2, "pos_emb": "learned"},
+    "gated": {"activation": "swiglu"},
+    "relu": {"activation": "relu"},
+    "rmsnorm": {"norm": "rmsnorm"},
+    "hidden dropout": {"hidden_dropout": 0.1},
+    "attention dropout": {"attention_dropout": 0.1},
+    "full rotary": {"rotary_pct": 1.0},
+    "tied embeddings": {"tied_embeddings": True},
+}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bfloat16"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_bytes_equal_autograd_s(kind: str, precision: str) -> None:
+    plan = make_plan(architecture=KINDS[kind], precision=precision, train_micro_batch_size_per_gpu=3)
+    measured = measure_saved(*build_model(plan))
+    log_probabilities = 4 * plan.tokens * plan.architecture.vocab_size
+    targets = 8 * plan.tokens + 4
+    assert measured == count_activations(plan) + log_probabilities + targets
+
+
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_recomputed_layers_keep_their_input_only(chunk: int) -> None:
+    plan = make_plan(num_layers=4, checkpoint_activations=True, checkpoint_num_layers=chunk)
+    kept = make_plan(num_layers=4)
+    hidden = 4 * plan.tokens * plan.architecture.hidden_size
+    assert count_activations(kept) - count_activations(plan) == 4 * count_layer(kept) - (4 // chunk) * hidden

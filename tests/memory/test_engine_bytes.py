@@ -1,0 +1,103 @@
+"""The static part of the estimate against the tensors of real DeepSpeed engines, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neox_train.memory.gradients import count_gradients
+from neox_train.memory.plan import plan_rank
+from neox_train.memory.states import count_static
+from tests.memory.plans import make_cluster, make_config
+
+RANKS = 2
+BUCKET = 20_000
+"""Smaller than the model, so that gradients pass through several buckets."""
+UNLISTED_BYTES = 1500
+"""Scalars and rotary tables; the smallest tensor of a part that could be forgotten is far larger."""
+
+
+def _zero(stage: int) -> dict[str, Any]:
+    return {"zero_optimization": {"stage": stage, "reduce_bucket_size": BUCKET, "allgather_bucket_size": BUCKET}}
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "fp32 without ZeRO": _zero(0),
+    "fp32 ZeRO 1": _zero(1),
+    "fp32 ZeRO 2": _zero(2),
+    "fp32 ZeRO 1, one group": {**_zero(1), "weight_decay": 0.0},
+    "fp32 ZeRO 1, padding": {**_zero(1), "hidden_size": 36, "norm": "rmsnorm", "intermediate_size": 51},
+    "fp32 ZeRO 1, accumulation": {**_zero(1), "gradient_accumulation_steps": 2},
+    "fp32 ZeRO 1, tied": {**_zero(1), "no_weight_tying": False},
+    "fp32 ZeRO 1, momentum": {**_zero(1), "optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9}}},
+    "bf16 ZeRO 1": {**_zero(1), "precision": "bfloat16"},
+    "bf16 ZeRO 1, bf16 accumulation": {
+        **_zero(1),
+        "precision": "bfloat16",
+        "data_types": {"grad_accum_dtype": "bf16"},
+    },
+    "bf16 ZeRO 2": {**_zero(2), "precision": "bfloat16"},
+    "fp32 ZeRO 1, 8-bit": {**_zero(1), "use_bnb_optimizer": True},
+    "fp32 without ZeRO, 8-bit": {**_zero(0), "use_bnb_optimizer": True},
+    "bf16 ZeRO 2, 8-bit": {**_zero(2), "precision": "bfloat16", "use_bnb_optimizer": True},
+}
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """What every rank's engine held, by case."""
+    folder = tmp_path_factory.mktemp("engines")
+    cases = folder / "cases.json"
+    cases.write_text(json.dumps(list(CASES.values())))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    processes = []
+    for rank in range(RANKS):
+        environment = {
+            **os.environ,
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(RANKS),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
+        with open(folder / f"rank-{rank}.log", "w") as log:
+            command = [sys.executable, "-W", "ignore", "-m", "tests.memory.engine_worker", str(cases)]
+            root = Path(__file__).resolve().parents[2]
+            processes.append(subprocess.Popen(command, env=environment, cwd=root, stdout=log, stderr=subprocess.STDOUT))
+    try:
+        codes = [process.wait(timeout=240) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    logs = "\n".join((folder / f"rank-{rank}.log").read_text()[-3000:] for rank in range(RANKS))
+    assert codes == [0] * RANKS, logs
+    seen = [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(RANKS)]
+    return {name: [rank[index] for rank in seen] for index, name in enumerate(CASES)}
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("case", CASES)
+def test_static_bytes_equal_the_engine_s_tensors(case: str, engines: dict[str, list[dict[str, Any]]]) -> None:
+    predicted = count_static(plan_rank(make_config(world_size=RANKS, **CASES[case]), make_cluster()))
+    for seen in engines[case]:
+        for part in ("weights", "master_weights", "optimizer_states", "gradients"):
+            assert seen[part] == getattr(predicted, part), f"{part} of {seen['wrapper']}"
+        assert seen["unlisted"] <= UNLISTED_BYTES
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("case", CASES)
+def test_gradient_bytes_before_the_step_equal_those_of_the_most_loaded_rank(
+    case: str, engines: dict[str, list[dict[str, Any]]]
+) -> None:
+    predicted = count_gradients(plan_rank(make_config(world_size=RANKS, **CASES[case]), make_cluster()))
+    assert max(seen["after_backward"] for seen in engines[case]) == predicted.stepped
