@@ -81,7 +81,6 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
     process = count_process(plan, peak.total)
     total = totals[peak.name]
     verdict = judge(total, budget, cluster.gate)
-    remedies = () if verdict == "fits" else find_remedies(plan, budget, cluster, total_bytes)
     return MemoryEstimate(
         parts={**peak.parts, "allocator": process.allocator, "process": process.base},
         total=total,
@@ -93,7 +92,7 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
         budget_name=_name_budget(cluster),
         gate=cluster.gate,
         calibrated=is_calibrated(plan),
-        remedies=tuple(remedies),
+        remedies=_find_remedies(plan, verdict, budget, cluster),
     )
 
 
@@ -110,6 +109,14 @@ def find_peak(plan: RankPlan) -> tuple[Phase, dict[str, int]]:
 def total_bytes(plan: RankPlan) -> int:
     """Predicted peak of a plan, in bytes."""
     return max(find_peak(plan)[1].values())
+
+
+def _find_remedies(plan: RankPlan, verdict: Verdict, budget: int, cluster: Cluster) -> tuple[Remedy, ...]:
+    """What makes a refused run pass, and what takes a tight one below the warning."""
+    if verdict == "fits":
+        return ()
+    fraction = cluster.gate.refuse_above if verdict == "does_not_fit" else cluster.gate.warn_above
+    return tuple(find_remedies(plan, int(fraction * budget), cluster, total_bytes))
 
 
 def _name_budget(cluster: Cluster) -> str:

@@ -26,19 +26,19 @@ class Remedy:
     keys: dict[str, Any]
     total: int
     fits: bool
-    """Whether the changed run passes the gate."""
+    """Whether the changed run stays within the limit that was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         """The remedy as memory.json holds it."""
         return {"change": self.change, "keys": self.keys, "total_gib": self.total / _GIB, "fits": self.fits}
 
 
-def find_remedies(plan: RankPlan, budget: int, cluster: Cluster, estimate: Estimator) -> list[Remedy]:
-    """Changes that pass the gate: single ones, then pairs, and so on until there are three; the gentlest first.
+def find_remedies(plan: RankPlan, limit: int, cluster: Cluster, estimate: Estimator) -> list[Remedy]:
+    """Changes that lead to at most ``limit`` bytes: single ones, then pairs, and so on until there are three.
 
-    Where nothing passes, those that save most are returned, all changes together among them, marked as not fitting.
+    Stronger ones fill up where those are fewer. Where nothing is enough, those that save most are returned, all changes
+    together among them, marked so.
     """
-    limit = int(cluster.gate.refuse_above * budget)
     kinds = list_changes(plan, cluster)
     found: list[Remedy] = []
     for count in range(1, len(kinds) + 1):
@@ -47,10 +47,10 @@ def find_remedies(plan: RankPlan, budget: int, cluster: Cluster, estimate: Estim
         found += sorted(fitting, key=lambda remedy: remedy.total, reverse=True)
         if len(found) >= _WANTED:
             break
+    if len(found) >= _WANTED:
+        return found[:_MOST_SHOWN]
     if found:
-        return [*found, *_list_stronger(plan, kinds, limit, estimate, found)][
-            : max(_WANTED, min(len(found), _MOST_SHOWN))
-        ]
+        return [*found, *_list_stronger(plan, kinds, limit, estimate, found)][:_WANTED]
     if not kinds:
         return []
     strongest = [_try_together(plan, (kind,), limit, estimate) for kind in kinds]
@@ -61,10 +61,15 @@ def find_remedies(plan: RankPlan, budget: int, cluster: Cluster, estimate: Estim
 def _list_stronger(
     plan: RankPlan, kinds: Sequence[list[Change]], limit: int, estimate: Estimator, found: list[Remedy]
 ) -> list[Remedy]:
-    """Single changes at every strength that fits and is not in ``found``, the gentlest first."""
-    tried = [_join(plan, [change], limit, estimate) for kind in kinds for change in kind]
-    known = [remedy.keys for remedy in found]
-    fitting = [remedy for remedy in tried if remedy.fits and remedy.keys not in known]
+    """Single changes and pairs at every other strength that fits, the gentlest first."""
+    chosen = [
+        changes
+        for count in (1, 2)
+        for group in itertools.combinations(kinds, count)
+        for changes in itertools.product(*group)
+    ]
+    tried = [_join(plan, changes, limit, estimate) for changes in chosen]
+    fitting = [remedy for remedy in tried if remedy.fits and not _repeats(remedy, found)]
     return sorted(fitting, key=lambda remedy: remedy.total, reverse=True)
 
 

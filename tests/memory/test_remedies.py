@@ -1,0 +1,92 @@
+"""Remedies: concrete, proved by the estimate, and true of the configuration they describe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from neox_train.config.cluster import Cluster
+from neox_train.memory.estimate import MemoryEstimate, estimate_memory
+from neox_train.memory.remedies import Remedy
+from tests.memory.plans import make_cluster, make_config, make_gpu_cluster
+
+LARGE = {
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_layers": 32,
+    "seq_length": 2048,
+    "max_position_embeddings": 2048,
+    "precision": "bfloat16",
+    "zero_optimization": {"stage": 1},
+    "checkpoint_activations": True,
+}
+WIDE_BATCH = {"train_micro_batch_size_per_gpu": 64, "hidden_size": 256, "num_layers": 6, "seq_length": 64}
+CASES: dict[str, tuple[dict[str, Any], Cluster, int, int]] = {
+    "a large model on four GPUs": (LARGE, make_gpu_cluster(), 4, 50_257),
+    "a large batch on a CPU": (WIDE_BATCH, make_cluster(memory_gib_per_process=1.2), 2, 8192),
+    "one GPU": ({**LARGE, "num_layers": 8}, make_gpu_cluster(processes_per_node=1), 1, 50_257),
+}
+
+
+def _estimate(case: str) -> tuple[dict[str, Any], Cluster, MemoryEstimate]:
+    overrides, cluster, world_size, vocab_size = CASES[case]
+    config = make_config(world_size=world_size, vocab_size=vocab_size, **overrides)
+    return overrides, cluster, estimate_memory(config, cluster)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_at_least_three_changes_fit(case: str) -> None:
+    _, _, estimate = _estimate(case)
+    assert estimate.verdict == "does_not_fit"
+    assert len(estimate.remedies) >= 3
+    assert len({remedy.change for remedy in estimate.remedies}) == len(estimate.remedies)
+    limit = estimate.gate.refuse_above * estimate.budget
+    assert all(remedy.fits and remedy.total <= limit for remedy in estimate.remedies)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_remedy_s_keys_lead_to_the_predicted_total(case: str) -> None:
+    overrides, cluster, estimate = _estimate(case)
+    _, _, world_size, vocab_size = CASES[case]
+    for remedy in estimate.remedies:
+        changed, ranks = _apply(overrides, remedy, world_size, cluster)
+        again = estimate_memory(make_config(world_size=ranks, vocab_size=vocab_size, **changed), cluster)
+        assert again.total == remedy.total, remedy.change
+        assert again.verdict != "does_not_fit"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_global_batch_is_kept_or_said(case: str) -> None:
+    overrides, cluster, estimate = _estimate(case)
+    _, _, world_size, _ = CASES[case]
+    before = make_config(world_size=world_size, **overrides).train_batch_size
+    for remedy in estimate.remedies:
+        changed, ranks = _apply(overrides, remedy, world_size, cluster)
+        after = make_config(world_size=ranks, **changed).train_batch_size
+        assert after == before or f"global batch {after} instead of {before}" in remedy.change
+
+
+def test_where_nothing_fits_the_remedies_say_so() -> None:
+    cluster = make_cluster(memory_gib_per_process=0.1)
+    estimate = estimate_memory(make_config(), cluster)
+    assert estimate.verdict == "does_not_fit"
+    assert estimate.remedies
+    assert not any(remedy.fits for remedy in estimate.remedies)
+
+
+def test_a_run_that_fits_needs_none() -> None:
+    assert estimate_memory(make_config(), make_cluster()).remedies == ()
+
+
+def _apply(overrides: dict[str, Any], remedy: Remedy, world_size: int, cluster: Cluster) -> tuple[dict[str, Any], int]:
+    changed = {**overrides, "zero_optimization": dict(overrides.get("zero_optimization", {"stage": 0}))}
+    ranks = world_size
+    for key, value in remedy.keys.items():
+        if key == "nodes":
+            ranks = value * cluster.processes_per_node
+        elif key.startswith("zero_optimization."):
+            changed["zero_optimization"][key.removeprefix("zero_optimization.")] = value
+        else:
+            changed[key] = value
+    return changed, ranks
