@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from neox_train.cluster.endings import DETACHED, INTERRUPTED, STOPPED, Ending, ending_of, first_failure, log_tail
 from neox_train.cluster.jobs import ENDED, PENDING, Job, JobState
 from neox_train.cluster.progress import MetricsTail
@@ -26,7 +24,7 @@ def follow_job(job: Job, tail: MetricsTail, train_iters: int, reporter: Reporter
             tail.read(train_iters)
             _quote_failing_rank(job, ending, reporter)
             return ending
-        time.sleep(job.poll_seconds)
+        signals.pause(job.poll_seconds)
 
 
 def _obey_signal(job: Job, asked: int, reporter: Reporter, signals: StopSignals) -> Ending | None:

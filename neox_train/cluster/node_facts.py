@@ -73,11 +73,20 @@ def describe_torch(cluster: Cluster, only_gpu: int | None = None) -> dict[str, A
         try:
             facts["available"] = bool(torch.cuda.is_available())
             facts["device_count"] = torch.cuda.device_count()
-            looked_at = range(torch.cuda.device_count()) if only_gpu is None else [only_gpu]
-            facts["devices"] = [_describe_device(torch, index) for index in looked_at]
+            facts["devices"] = [
+                _describe_device(torch, index)
+                for index in range(facts["device_count"])
+                if only_gpu is None or index == only_gpu % facts["device_count"]
+            ]
         except Exception as error:
             facts["error"] = f"{type(error).__name__}: {error}"
     return facts
+
+
+def has_device(facts: dict[str, Any], cluster: Cluster) -> bool:
+    """Whether torch loads and has the device that the profile trains on."""
+    torch = facts["torch"]
+    return "version" in torch and (cluster.device == "cpu" or bool(torch.get("devices")))
 
 
 def _describe_device(torch: Any, index: int) -> dict[str, Any]:

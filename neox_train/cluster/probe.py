@@ -13,7 +13,7 @@ import submitit
 
 from neox_train.cluster.all_reduce import start_and_measure
 from neox_train.cluster.environment import rank_variables
-from neox_train.cluster.node_facts import collect_facts
+from neox_train.cluster.node_facts import collect_facts, has_device
 from neox_train.cluster.rendezvous import agree_on_address
 from neox_train.cluster.worker import own_address
 from neox_train.config.cluster import load_cluster
@@ -34,8 +34,9 @@ def probe_rank(folder_name: str) -> str:
     cluster = load_cluster(folder / CLUSTER_FILE)
     job = submitit.JobEnvironment()
     started = time.time()
-    facts = {"rank": job.global_rank, **collect_facts(cluster, folder)}
-    if "version" in facts["torch"]:
+    own_gpu = job.local_rank if cluster.device == "cuda" else None
+    facts = {"rank": job.global_rank, **collect_facts(cluster, folder, only_gpu=own_gpu)}
+    if has_device(facts, cluster):
         rank, size = job.global_rank, job.num_tasks
         address, port = agree_on_address(
             folder, job_id=job.job_id, start=0, rank=rank, address=own_address(job), wait_seconds=_WAIT_SECONDS

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import traceback
 from pathlib import Path
 from types import FrameType
 
@@ -59,12 +58,13 @@ def run_rank(run_folder: str) -> str:
             from neox_train.training.entry import train_rank
 
             outcome = FINISHED if train_rank(run_folder) == FINISHED else STOPPED
+    except UserError as error:
+        # No traceback for the user's own: what the follower shows is this sentence.
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        record.end(folder, job_id, FAILED, str(error), retry=False)
+        sys.exit(error.exit_code)
     except BaseException as error:
-        # What the follower shows for a rank that failed is written before anything else can go wrong.
-        traceback.print_exc()
-        sys.stderr.flush()
-        sentence = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-        record.end(folder, job_id, FAILED, sentence, retry=not isinstance(error, UserError))
+        record.end(folder, job_id, FAILED, f"{type(error).__name__}: {error}")
         raise
     record.end(folder, job_id, outcome)
     if outcome == STOPPED and rank == 0 and _wall_signal_seen and job.cluster == "slurm":

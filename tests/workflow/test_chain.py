@@ -117,7 +117,7 @@ def test_a_changed_run_entry_touches_that_run_alone(finished: WorkingCopy, tmp_p
     shutil.copytree(finished.folder, copy.folder)
     pipeline = copy.folder / "pipeline.yaml"
     changed = pipeline.read_text().replace(
-        "[model.yml, parallel.yml]", "[model.yml, parallel.yml]\n    overrides: {train_iters: 20}"
+        "[model.yml, parallel.yml]", "[model.yml, parallel.yml]\n    overrides: {train_iters: 24}"
     )
     pipeline.write_text(changed)
     assert copy.planned_jobs() == {"estimate": 1, "train": 1, **RESULT}

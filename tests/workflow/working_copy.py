@@ -21,7 +21,7 @@ import psutil
 from neox_train.config.layout import DatasetFolder, RunFolder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-STEPS = 16
+STEPS = 20
 WORDS = [
     "the",
     "a",
@@ -46,13 +46,13 @@ WORDS = [
 
 MODEL = f"""
 {{
-  "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
-  "seq_length": 64, "max_position_embeddings": 64, "pos_emb": "rotary", "rotary_pct": 0.25,
+  "num_layers": 2, "hidden_size": 192, "num_attention_heads": 4,
+  "seq_length": 128, "max_position_embeddings": 128, "pos_emb": "rotary", "rotary_pct": 0.25,
   "precision": "fp32", "distributed_backend": "gloo", "zero_optimization": {{"stage": 1}},
   "optimizer": {{"type": "Adam", "params": {{"lr": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8}}}},
   "min_lr": 1e-4, "lr_decay_style": "cosine", "lr_decay_iters": {STEPS}, "warmup": 0.1,
   "weight_decay": 0.1, "gradient_clipping": 1.0, "make_vocab_size_divisible_by": 64,
-  "train_micro_batch_size_per_gpu": 4, "train_iters": {STEPS}, "checkpoint_factor": 4,
+  "train_micro_batch_size_per_gpu": 8, "train_iters": {STEPS}, "checkpoint_factor": 4,
   "eval_interval": {STEPS}, "eval_iters": 1, "log_interval": 1,
 }}
 """
@@ -175,7 +175,7 @@ def write_corpus(folder: Path) -> None:
     folder.mkdir()
     choice = random.Random(11)
     for number in range(40):
-        lines = [" ".join(choice.choices(WORDS, k=choice.randint(6, 12))) + "." for _ in range(60)]
+        lines = [" ".join(choice.choices(WORDS, k=choice.randint(6, 12))) + "." for _ in range(120)]
         (folder / f"text-{number:02}.txt").write_text("\n".join(lines) + "\n")
 
 

@@ -1,0 +1,35 @@
+from pathlib import Path
+
+import pytest
+
+from neox_train.commands.stage import stage
+from neox_train.errors import DataError
+from neox_train.files import read_json
+
+
+def test_a_failure_is_left_for_the_workflow_and_success_takes_it_away(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "serial"
+    with pytest.raises(DataError), stage("train", folder, subject="run serial", command="neox-train submit serial"):
+        raise DataError("corpus.txt is empty; add text")
+    assert read_json(folder / "failure.json") == {
+        "stage": "train",
+        "subject": "run serial",
+        "sentence": "corpus.txt is empty; add text",
+        "command": "neox-train submit serial",
+    }
+    with stage("train", folder, subject="run serial", command="neox-train submit serial"):
+        pass
+    assert not (folder / "failure.json").exists()
+
+
+def test_a_fault_of_the_program_is_named_as_one(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), stage("report", tmp_path, subject="report", command="neox-train report"):
+        raise ZeroDivisionError("division by zero")
+    assert read_json(tmp_path / "failure.json")["sentence"] == "unexpected ZeroDivisionError: division by zero"
+
+
+def test_a_folder_that_takes_no_file_does_not_hide_the_error(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(DataError), stage("tokenize", blocked, subject="dataset a", command="x"):
+        raise DataError("the real reason")
