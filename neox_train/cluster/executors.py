@@ -28,14 +28,14 @@ def submit_job(run: RunFolder, cluster: Cluster, nodes: int, folder: Path, name:
     return LocalJob.submit(run, cluster, nodes, folder)
 
 
-def attach_job(run: RunFolder, cluster: Cluster, attempt: Attempt) -> Job | None:
+def attach_job(run: RunFolder, attempt: Attempt) -> Job | None:
     """The job of an attempt that an earlier process left open; None where it cannot be living.
 
     Local ranks end with their launcher, whose lock the caller holds now, so there is nothing to attach to.
     """
     if attempt.executor != "slurm":
         return None
-    return SlurmJob.attach(cluster, attempt, run.path / attempt.folder)
+    return SlurmJob.attach(attempt, run.path / attempt.folder)
 
 
 def close_stale(run: RunFolder, ledger: Ledger, attempt: Attempt, reporter: Reporter) -> None:
@@ -50,6 +50,6 @@ def close_stale(run: RunFolder, ledger: Ledger, attempt: Attempt, reporter: Repo
         ) from error
     tail = MetricsTail(run.metrics, since=attempt.submitted)
     tail.read(0)
-    reason = f"its launcher on {attempt.host} ended"
+    reason = f"its launcher on {attempt.host} ended" if attempt.executor != "slurm" else "no such job was queued"
     ledger.close(attempt, LOST, reason, tail.steps)
     reporter.say(f"attempt {attempt.number}: {reason}; continuing from the newest complete checkpoint")

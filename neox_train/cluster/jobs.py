@@ -23,6 +23,8 @@ class Job(Protocol):
     """A submitted training job."""
 
     job_id: str
+    cluster_name: str | None
+    """Cluster of a Slurm federation that took the job; None elsewhere."""
     folder: Path
     """Log folder: the ranks' records and what they printed."""
     processes: int

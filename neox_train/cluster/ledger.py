@@ -36,6 +36,8 @@ class Attempt:
     submitted: float
     state: str = SUBMITTING
     job_id: str | None = None
+    cluster_name: str | None = None
+    """Cluster of a Slurm federation that took the job."""
     started: float | None = None
     ended: float | None = None
     reason: str = ""

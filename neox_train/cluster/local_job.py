@@ -32,6 +32,7 @@ class LocalJob:
     """Ranks of one attempt on this machine."""
 
     survives_launcher = False
+    cluster_name: str | None = None
     poll_seconds = 0.5
 
     def __init__(self, job: submitit.LocalJob[str], folder: Path, processes: int) -> None:

@@ -52,19 +52,27 @@ def is_limbo(state: JobState) -> bool:
     return state.phase == ENDED and state.detail.split(" ")[0] in _LIMBO_WORDS
 
 
-def ask_queue(job_id: str, run: Command = run_command) -> JobState | None:
+def on_cluster(name: str | None) -> list[str]:
+    """Option that sends a command to one cluster of a federation."""
+    return ["-M", name] if name else []
+
+
+def ask_queue(job_id: str, cluster_name: str | None = None, run: Command = run_command) -> JobState | None:
     """squeue's word on a job; None when it no longer knows the id or does not answer."""
-    answer = run(["squeue", "-h", "-a", "-t", "all", "-j", job_id, "-o", "%T|%r"])
-    line = answer.out.strip().splitlines()[:1]
+    answer = run(["squeue", *on_cluster(cluster_name), "-h", "-a", "-t", "all", "-j", job_id, "-o", "%T|%r"])
+    # With -M the first line names the cluster.
+    line = [text for text in answer.out.splitlines() if "|" in text][:1]
     if answer.code != 0 or not line:
         return None
     word, _, reason = line[0].partition("|")
     return classify(word, reason)
 
 
-def ask_accounting(job_id: str, since: str, run: Command = run_command) -> JobState | None:
+def ask_accounting(
+    job_id: str, since: str, cluster_name: str | None = None, run: Command = run_command
+) -> JobState | None:
     """sacct's word on a job submitted after ``since`` (ids are reused after a reset); None without an answer."""
-    answer = run(["sacct", "-n", "-X", "-P", "-j", job_id, "-S", since, "-o", "State"])
+    answer = run(["sacct", *on_cluster(cluster_name), "-n", "-X", "-P", "-j", job_id, "-S", since, "-o", "State"])
     line = answer.out.strip().splitlines()[-1:]
     return classify(line[0]) if answer.code == 0 and line else None
 

@@ -103,9 +103,9 @@ def _attach_or_submit(
 ) -> tuple[Job, Attempt]:
     run, last = training.run, ledger.last
     if last and last.is_open:
-        if job := attach_job(run, training.cluster, last):
+        if job := attach_job(run, last):
             reporter.say(f"attached to job {job.job_id}")
-            return job, last
+            return job, last if last.job_id else ledger.update(last, job_id=job.job_id, state=states.RUNNING)
         close_stale(run, ledger, last, reporter)
     write_provenance(run, config, training.cluster)
     number = len(ledger.attempts) + 1
@@ -125,11 +125,16 @@ def _attach_or_submit(
     try:
         job = submit_job(run, training.cluster, training.nodes, run.path / folder, attempt.name)
     except BaseException as error:
-        ledger.close(attempt, states.FAILED, f"not submitted: {error}", (None, None))
+        # An sbatch that failed may have queued the job: its attempt stays open, to be looked up by name.
+        if training.cluster.executor != "slurm":
+            ledger.close(attempt, states.FAILED, f"not submitted: {error}", (None, None))
         raise
+    attempt = ledger.update(
+        attempt, job_id=job.job_id, cluster_name=job.cluster_name, state=states.RUNNING, started=time.time()
+    )
     size = f"{training.nodes} x {training.cluster.processes_per_node} processes"
     reporter.say(f"job {job.job_id}, {size}, logs in {_relative(job.folder)} ({reason})")
-    return job, ledger.update(attempt, job_id=job.job_id, state=states.RUNNING, started=time.time())
+    return job, attempt
 
 
 def _reason_to_stop(ending: Ending, attempt: Attempt, furthest: int, restarts: int, max_restarts: int) -> str | None:

@@ -41,16 +41,16 @@ def test_node_failure_is_limbo_and_a_failure_is_not() -> None:
 
 
 def test_queue_tells_the_reason_of_waiting() -> None:
-    state = ask_queue("7", answers(squeue=Answer(0, "PENDING|Priority\n", "")))
+    state = ask_queue("7", run=answers(squeue=Answer(0, "PENDING|Priority\n", "")))
     assert state is not None
     assert (state.phase, state.detail) == (PENDING, "PENDING (Priority)")
 
 
 def test_no_answer_is_not_a_state() -> None:
-    assert ask_queue("7", answers(squeue=Answer(1, "", "slurm_load_jobs error: Unable to contact"))) is None
-    assert ask_queue("7", answers(squeue=Answer(0, "\n", ""))) is None
-    assert ask_accounting("7", "now", answers(sacct=Answer(1, "", "Slurm accounting storage is disabled"))) is None
-    assert ask_accounting("7", "now", answers()) is None
+    assert ask_queue("7", run=answers(squeue=Answer(1, "", "slurm_load_jobs error: Unable to contact"))) is None
+    assert ask_queue("7", run=answers(squeue=Answer(0, "\n", ""))) is None
+    assert ask_accounting("7", "now", run=answers(sacct=Answer(1, "", "Slurm accounting storage is disabled"))) is None
+    assert ask_accounting("7", "now", run=answers()) is None
 
 
 def test_a_job_is_found_by_its_name() -> None:

@@ -1,0 +1,60 @@
+import json
+import os
+from pathlib import Path
+
+from neox_train.cluster.plan import list_failures, plan_run, render_plan
+from neox_train.config.cluster import Cluster, Gpu, PeakTflops
+from neox_train.config.layout import RunFolder
+from neox_train.config.load import load_config
+from neox_train.config.schema import NeoxConfig
+
+CASES = Path(__file__).parent.parent / "cases"
+GPU = Gpu(type="h100", memory_gib=80, compute_capability=9.0, peak_tflops=PeakTflops(bfloat16=989, fp32=67))
+H100 = Cluster(name="h100", executor="slurm", device="cuda", gpu=GPU, processes_per_node=4)
+
+
+def config(world_size: int) -> NeoxConfig:
+    files = [CASES / "base.yml", CASES / "optimizer.yml"]
+    return load_config(files, overrides={"train_iters": 1000, "lr_decay_iters": 1000}, world_size=world_size)
+
+
+def test_hours_come_from_a_measured_speed_where_there_is_one(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "a")
+    run.path.mkdir()
+    record = {"kind": "train", "step": 100, "seconds_per_step": 2.0, "time": 1.0}
+    run.metrics.write_text(json.dumps(record) + "\n")
+    planned = plan_run(config(8), H100, 2, run)
+    assert (planned.processes, planned.seconds, planned.basis) == (8, 1800.0, "measured")
+    assert planned.device_hours == 4.0
+
+
+def test_hours_without_a_measurement_say_so(tmp_path: Path) -> None:
+    planned = plan_run(config(8), H100, 2, RunFolder(tmp_path / "a"))
+    assert planned.seconds is not None
+    assert planned.seconds > 0
+    assert "uncalibrated" in planned.basis
+    assert plan_run(config(2), Cluster(processes_per_node=2), 1, RunFolder(tmp_path / "a")).seconds is None
+
+
+def test_the_table_names_what_is_done_and_sums_the_rest(tmp_path: Path) -> None:
+    done, new = RunFolder(tmp_path / "done"), RunFolder(tmp_path / "new")
+    done.path.mkdir()
+    done.trained.write_text("{}")
+    done.memory_json.write_text(json.dumps({"verdict": "fits", "fraction": 0.41}))
+    lines = render_plan([plan_run(config(8), H100, 2, run) for run in (done, new)], H100)
+    assert lines[0].split()[:2] == ["run", "nodes"]
+    assert lines[2].split()[0] == "done"
+    assert lines[2].endswith("fits (41%)  done")
+    assert lines[3].endswith("new")
+    assert lines[4].startswith("GPU-hours to come: ")
+
+
+def test_only_failures_of_this_time_are_listed(tmp_path: Path) -> None:
+    for name, when in (("old", 100.0), ("now", 2000.0)):
+        file = tmp_path / name / "failure.json"
+        file.parent.mkdir()
+        failure = {"stage": "train", "subject": f"run {name}", "sentence": "no disk", "command": "again"}
+        file.write_text(json.dumps(failure))
+        os.utime(file, (when, when))
+    lines = list_failures({name: tmp_path / name for name in ("old", "now", "absent")}, since=1000.0)
+    assert lines == ["run now, train: no disk (again: again)"]
