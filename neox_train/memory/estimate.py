@@ -9,7 +9,7 @@ from neox_train.config.cluster import Cluster, Gate
 from neox_train.config.parameters import count_parameters
 from neox_train.config.schema import NeoxConfig
 from neox_train.memory.gate import Verdict, judge, read_budget
-from neox_train.memory.phases import Phase, list_phases
+from neox_train.memory.phases import list_phases
 from neox_train.memory.plan import RankPlan, plan_rank
 from neox_train.memory.process import count_process, is_calibrated
 from neox_train.memory.remedies import Remedy, find_remedies
@@ -77,17 +77,17 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
     """
     plan = plan_rank(config, cluster)
     budget = read_budget(cluster)
-    peak, totals = find_peak(plan)
-    process = count_process(plan, peak.total)
-    total = totals[peak.name]
+    phases = list_phase_parts(plan)
+    peak = max(phases, key=lambda name: sum(phases[name].values()))
+    total = sum(phases[peak].values())
     verdict = judge(total, budget, cluster.gate)
     return MemoryEstimate(
-        parts={**peak.parts, "allocator": process.allocator, "process": process.base},
+        parts=phases[peak],
         total=total,
         budget=budget,
         verdict=verdict,
-        peak_phase=peak.name,
-        phases=totals,
+        peak_phase=peak,
+        phases={name: sum(parts.values()) for name, parts in phases.items()},
         parameters=count_parameters(plan.architecture),
         budget_name=_name_budget(cluster),
         gate=cluster.gate,
@@ -96,19 +96,19 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
     )
 
 
-def find_peak(plan: RankPlan) -> tuple[Phase, dict[str, int]]:
-    """The phase with the most tensor bytes, and every phase's total with the process itself."""
+def list_phase_parts(plan: RankPlan) -> dict[str, dict[str, int]]:
+    """Every phase of a step with all its parts in bytes, those of the process too."""
     phases = list_phases(plan)
-    totals = {}
+    result = {}
     for phase in phases:
-        process = count_process(plan, phase.total)
-        totals[phase.name] = phase.total + process.base + process.allocator
-    return max(phases, key=lambda phase: phase.total), totals
+        process = count_process(plan, phase, phases)
+        result[phase.name] = {**phase.parts, "allocator": process.allocator, "process": process.base}
+    return result
 
 
 def total_bytes(plan: RankPlan) -> int:
     """Predicted peak of a plan, in bytes."""
-    return max(find_peak(plan)[1].values())
+    return max(sum(parts.values()) for parts in list_phase_parts(plan).values())
 
 
 def _find_remedies(plan: RankPlan, verdict: Verdict, budget: int, cluster: Cluster) -> tuple[Remedy, ...]:

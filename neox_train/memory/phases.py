@@ -38,6 +38,8 @@ class Phase:
 
     name: str
     parts: dict[str, int]
+    backward: int = 0
+    """Bytes of them that the thread of the backward pass allocated."""
 
     @property
     def total(self) -> int:
@@ -54,9 +56,10 @@ def list_phases(plan: RankPlan) -> list[Phase]:
 def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) -> list[Phase]:
     """Forward and backward: the loss, then layers whose activations go while their gradients come."""
     saved = count_activations(plan)
-    temporaries = count_backward_temporaries(plan)
+    recomputed, temporaries = count_recomputed(plan), count_backward_temporaries(plan)
     carried, buffers = gradients.carried, gradients.produced_buffers
-    output, below = _count_output_gradient(plan, gradients), _count_gradients_above_first(plan, gradients)
+    output = max(carried, _count_output_gradient(plan, gradients))
+    below = max(carried, _count_gradients_above_first(plan, gradients))
     return [
         _phase(
             "loss",
@@ -65,28 +68,32 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             activations=saved,
             logits=count_loss(plan),
             communication=gradients.carried_buffers,
+            backward=carried,
         ),
         _phase(
             "backward, output matrix",
             static,
-            gradients=max(carried, output),
+            gradients=output,
             activations=saved,
             logits=count_logit_gradient(plan),
             communication=gradients.carried_buffers,
+            backward=output,
         ),
         _phase(
             "backward, last layer",
             static,
-            gradients=max(carried, output),
-            activations=saved - count_final_norm(plan) + count_recomputed(plan) + temporaries,
+            gradients=output,
+            activations=saved - count_final_norm(plan) + recomputed + temporaries,
             communication=buffers,
+            backward=output + recomputed + temporaries,
         ),
         _phase(
             "backward, first layer",
             static,
-            gradients=max(carried, below),
+            gradients=below,
             activations=count_embedding(plan) + count_live(plan) + temporaries,
             communication=buffers,
+            backward=below + recomputed + temporaries,
         ),
         _phase(
             "backward, embedding",
@@ -94,14 +101,30 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             gradients=gradients.produced,
             activations=count_embedding(plan) + count_hidden(plan),
             communication=buffers,
+            backward=gradients.produced + count_hidden(plan),
         ),
     ]
 
 
 def _list_updates(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) -> list[Phase]:
+    """Reduction, step and gathering, where no activation is left."""
+    # ZeRO moves gradients into buffers of its own; elsewhere they stay where the backward pass put them.
+    moved = choose_wrapper(plan) in ("zero12", "zero3")
     return [
-        _phase("gradient reduction", static, gradients=gradients.reduced, communication=gradients.reduced_buffers),
-        _phase("optimizer step", static, gradients=gradients.stepped, step=gradients.step_temporaries),
+        _phase(
+            "gradient reduction",
+            static,
+            gradients=gradients.reduced,
+            communication=gradients.reduced_buffers,
+            backward=0 if moved else gradients.reduced,
+        ),
+        _phase(
+            "optimizer step",
+            static,
+            gradients=gradients.stepped,
+            step=gradients.step_temporaries,
+            backward=0 if moved else gradients.stepped,
+        ),
         _phase("weight gathering", static, communication=_count_gather(plan)),
     ]
 
@@ -115,6 +138,7 @@ def _phase(
     logits: int = 0,
     communication: int = 0,
     step: int = 0,
+    backward: int = 0,
 ) -> Phase:
     values = (
         static.weights,
@@ -126,7 +150,7 @@ def _phase(
         static.communication + communication,
         step,
     )
-    return Phase(name, dict(zip(PARTS, values, strict=True)))
+    return Phase(name, dict(zip(PARTS, values, strict=True)), backward)
 
 
 def _count_output_gradient(plan: RankPlan, gradients: GradientBytes) -> int:
