@@ -23,7 +23,8 @@ def follow_other(run: RunFolder, train_iters: int, reporter: Reporter) -> None:
     """
     began = time.time()
     holder = read_holder(run.lock)
-    reporter.say(f"{holder or 'another process'} trains this run already; following it")
+    who = str(holder).removesuffix(",") if holder else "another process"
+    reporter.say(f"{who} works on this run; following it")
     tail = MetricsTail(run.metrics)
     while is_held(run.lock):
         if progress := tail.read(train_iters):

@@ -23,7 +23,7 @@ CHANGES: dict[str, Any] = {
     "checkpoint_factor": 5,
     "log_interval": 1,
     "eval_interval": STEPS,
-    "train_micro_batch_size_per_gpu": 16,
+    "train_micro_batch_size_per_gpu": 8,
     # Wide enough that a step takes long beside a signal's way.
     "hidden_size": 256,
     "num_attention_heads": 4,
