@@ -6,7 +6,6 @@ writes what it saw beside it: losses as text that reads back equal, and digests 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -18,7 +17,10 @@ import deepspeed
 import deepspeed.ops
 import numpy as np
 import torch
+from deepspeed.runtime.fp16.unfused_optimizer import FP16_UnfusedOptimizer
+from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 
+from neox_train.checkpoint.agreement import choose_checkpoint_together
 from neox_train.checkpoint.reader import restore_checkpoint
 from neox_train.checkpoint.state import TrainerState
 from neox_train.checkpoint.writer import save_checkpoint
@@ -28,15 +30,16 @@ from neox_train.config.load import load_config
 from neox_train.errors import UserError
 from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.model.initialisation import initialise
+from tests.checkpoint.digest import SAMPLES, VOCAB_SIZE, digest
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 FILES = [CASES / "base.yml", CASES / "optimizer.yml"]
-VOCAB_SIZE = 251
-"""Not a multiple of the padding, so that padding rows exist."""
-SAMPLES = 4
 
 
 def run_task(task: dict[str, Any]) -> dict[str, Any]:
+    if "choose" in task:
+        folder, skipped = choose_checkpoint_together(Path(task["choose"]))
+        return {"chosen": folder and folder.name, "skipped": {path.name: reason for path, reason in skipped}}
     config = load_task_config(task)
     engine, model = build_engine(config)
     state = TrainerState()
@@ -47,25 +50,35 @@ def run_task(task: dict[str, Any]) -> dict[str, Any]:
         except UserError as error:
             return {"error": type(error).__name__, "sentence": str(error)}
         seen["restored"] = digest_engine(engine, model)
+        seen["restored_whole"] = digest_whole(engine, model)
         seen["trainer"] = state.to_dict()
     for _ in range(task.get("steps", 0)):
         state.step += 1
         seen["losses"].append(train_step(engine, state))
         seen["draws"].append([torch.rand(()).item(), float(np.random.rand()), random.random(), random.gauss(0, 1)])
         if state.step in task.get("save_at", []):
-            state.consumed_samples = state.step * SAMPLES
-            digests = {"config": config.training_digest(), "dataset": "d" * 64, "tokenizer": "t" * 64}
-            try:
-                root = Path(task["root"])
-                save_checkpoint(root, engine=engine, model=model, config=config, trainer=state, digests=digests)
-            except UserError as error:
-                seen.setdefault("errors", []).append([type(error).__name__, str(error)])
+            seen.setdefault("saves", []).append(save(task, engine, model, config, state))
+    if task.get("save_restored"):
+        seen.setdefault("saves", []).append(save(task, engine, model, config, state))
     seen["final"] = digest_engine(engine, model)
+    seen["final_whole"] = digest_whole(engine, model)
     seen["counters"] = [engine.global_steps, engine.micro_steps, engine.global_samples, engine.skipped_steps]
     seen["optimizer"] = type(engine.optimizer).__name__
     seen["padding_is_zero"] = not model.word_embeddings.weight[VOCAB_SIZE:].any().item()
     engine.destroy()
     return seen
+
+
+def save(task: dict[str, Any], engine: Any, model: GPTNeoX, config: Any, state: TrainerState) -> list[str]:
+    state.consumed_samples = state.step * SAMPLES
+    state.last_validation_loss = 0.1 + 0.2
+    digests = {"config": config.training_digest(), "dataset": "d" * 64, "tokenizer": "t" * 64}
+    root = Path(task["root"])
+    try:
+        folder = save_checkpoint(root, engine=engine, model=model, config=config, trainer=state, digests=digests)
+    except UserError as error:
+        return [type(error).__name__, str(error)]
+    return ["saved", folder.name]
 
 
 def load_task_config(task: dict[str, Any]) -> Any:
@@ -121,9 +134,35 @@ def digest_engine(engine: Any, model: torch.nn.Module) -> dict[str, str]:
     return seen
 
 
-def digest(tensor: torch.Tensor) -> str:
-    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-    return hashlib.sha256(data).hexdigest() + str(tuple(tensor.shape)) + str(tensor.dtype)
+def digest_whole(engine: Any, model: GPTNeoX) -> dict[str, str]:
+    """SHA-256 of the whole master weights and moments by name, put together by DeepSpeed's own functions.
+
+    Vocabulary padding is left out. Its map of round-robin groups is wrong, so those are left out altogether.
+    """
+    wrapper = engine.optimizer
+    if getattr(wrapper, "round_robin_gradients", False):
+        return {}
+    if hasattr(wrapper, "_lazy_init_hp_params_optimizer_state"):
+        # DeepSpeed links after the first group's step, when the second has no states yet.
+        wrapper._hp_optimizer_states_linked = False
+        wrapper._lazy_init_hp_params_optimizer_state()
+    keys = (None, "exp_avg", "exp_avg_sq") if isinstance(engine.basic_optimizer, torch.optim.AdamW) else (None,)
+    masters = {parameter: parameter for parameter in model.parameters()}
+    if isinstance(wrapper, FP16_UnfusedOptimizer):
+        for copies, parameters in zip(wrapper.fp32_groups, wrapper.fp16_groups, strict=True):
+            masters.update(zip(parameters, copies, strict=True))
+    seen = {}
+    for name, parameter in model.named_parameters():
+        for key in keys:
+            if hasattr(parameter, "_hp_mapping") or hasattr(parameter, "ds_id"):
+                whole = safe_get_full_optimizer_state(parameter, key) if key else safe_get_full_fp32_param(parameter)
+            else:
+                states = engine.basic_optimizer.state.get(masters[parameter], {})
+                whole = states.get(key) if key else masters[parameter]
+            if whole is not None:
+                is_vocabulary = name in ("word_embeddings.weight", "output.weight")
+                seen[f"{key or 'master'} {name}"] = digest(whole[:VOCAB_SIZE] if is_vocabulary else whole)
+    return seen
 
 
 def main() -> None:
