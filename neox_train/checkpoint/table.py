@@ -31,7 +31,7 @@ def count_elements(record: ParameterRecord) -> int:
 
 def check_same_parameters(stored: ParameterTable, wanted: ParameterTable, *, where: str) -> None:
     """Raise CheckpointError, naming the first difference, unless both tables have the same names and shapes."""
-    for name in wanted.keys() | stored.keys():
+    for name in {**wanted, **stored}:
         old, new = stored.get(name), wanted.get(name)
         if old is None or new is None or old.shape != new.shape:
             raise CheckpointError(
