@@ -114,6 +114,18 @@ def test_more_sequences_never_need_less(plan: RankPlan, more: int) -> None:
     assert total_bytes(replace(plan, micro_batch=plan.micro_batch + more)) >= total_bytes(plan)
 
 
+@pytest.mark.parametrize("change", ["micro_batch", "hidden_size"])
+def test_no_step_down_where_the_allocator_changes_its_ways(change: str) -> None:
+    plan = make_plan(num_layers=4, hidden_size=192, seq_length=256, max_position_embeddings=256, vocab_size=4096)
+    if change == "micro_batch":
+        plans = [replace(plan, micro_batch=size) for size in range(1, 100)]
+    else:
+        widths = range(64, 1600, 32)
+        plans = [replace(plan, architecture=replace(plan.architecture, hidden_size=w, ffn_width=4 * w)) for w in widths]
+    totals = [total_bytes(plan) for plan in plans]
+    assert totals == sorted(totals)
+
+
 @given(PLANS)
 def test_longer_sequences_never_need_less(plan: RankPlan) -> None:
     longer = replace(plan.architecture, seq_length=2 * plan.architecture.seq_length)
