@@ -10,11 +10,15 @@ from neox_train.config.cluster import Cluster
 from neox_train.config.deepspeed import deepspeed_json
 from neox_train.config.precision import Precision
 from neox_train.config.schema import NeoxConfig
-from neox_train.errors import NotBuiltError
+from neox_train.errors import ConfigError, NotBuiltError
 
 OptimizerKind = Literal["adam", "adam_8bit", "lion", "sgd", "sgd_momentum"]
 
-_BYTES_BY_DTYPE = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2, "bfloat16": 2}
+_FORMAT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2, "bfloat16": 2}
+_BUCKET_ELEMENTS = 500_000_000
+"""DeepSpeed's default of ``reduce_bucket_size``."""
+_PERSISTENCE_ELEMENTS = 100_000
+"""DeepSpeed's default of ``stage3_param_persistence_threshold``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +71,8 @@ def plan_rank(config: NeoxConfig, cluster: Cluster) -> RankPlan:
     """
     _require_covered(config)
     engine = deepspeed_json(config)
-    zero = engine["zero_optimization"]
-    weight_dtype = "fp32" if config.precision == "fp32" else "fp16"
+    zero = engine.get("zero_optimization") or {}
+    weight_format = "fp32" if config.precision == "fp32" else "fp16"
     return RankPlan(
         architecture=Architecture.from_config(config),
         device=cluster.device,
@@ -76,16 +80,24 @@ def plan_rank(config: NeoxConfig, cluster: Cluster) -> RankPlan:
         micro_batch=config.train_micro_batch_size_per_gpu,
         accumulation_steps=config.gradient_accumulation_steps,
         data_parallel_size=config.data_parallel_size,
-        zero_stage=zero["stage"],
-        reduce_bucket_elements=int(zero["reduce_bucket_size"]),
-        overlap_comm=bool(zero["overlap_comm"]),
-        persistence_threshold=int(zero.get("stage3_param_persistence_threshold", 100_000)),
-        accumulation_bytes=_BYTES_BY_DTYPE[(engine.get("data_types") or {}).get("grad_accum_dtype") or weight_dtype],
-        communication_bytes=_BYTES_BY_DTYPE[engine.get("communication_data_type") or weight_dtype],
+        zero_stage=int(zero.get("stage", 0)),
+        reduce_bucket_elements=int(zero.get("reduce_bucket_size", _BUCKET_ELEMENTS)),
+        overlap_comm=bool(zero.get("overlap_comm", False)),
+        persistence_threshold=int(zero.get("stage3_param_persistence_threshold", _PERSISTENCE_ELEMENTS)),
+        accumulation_bytes=_read_bytes((engine.get("data_types") or {}).get("grad_accum_dtype") or weight_format),
+        communication_bytes=_read_bytes(engine.get("communication_data_type") or weight_format),
         optimizer=_read_optimizer(config),
         has_decay_groups=config.weight_decay > 0,
         checkpoint_layers=config.checkpoint_num_layers if config.checkpoint_activations else 0,
     )
+
+
+def _read_bytes(number_format: str) -> int:
+    if number_format not in _FORMAT_BYTES:
+        raise ConfigError(
+            f"the number format '{number_format}' of gradients is not known; use one of {', '.join(_FORMAT_BYTES)}"
+        )
+    return _FORMAT_BYTES[number_format]
 
 
 def _read_precision(config: NeoxConfig) -> Precision:

@@ -1,0 +1,55 @@
+"""The plan is read from the JSON that DeepSpeed gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from neox_train.errors import ConfigError, NotBuiltError
+from neox_train.memory.plan import plan_rank
+from tests.memory.plans import make_cluster, make_config, make_plan
+
+
+def test_batches_and_ranks() -> None:
+    plan = make_plan(world_size=4, train_micro_batch_size_per_gpu=3, gradient_accumulation_steps=5)
+    assert (plan.micro_batch, plan.accumulation_steps, plan.data_parallel_size) == (3, 5, 4)
+    assert plan.tokens == 3 * 64 and plan.global_batch == 60
+
+
+def test_bf16_accumulates_in_fp32_with_zero_and_in_bf16_without() -> None:
+    assert make_plan(precision="bfloat16", zero_optimization={"stage": 1}).accumulation_bytes == 4
+    assert make_plan(precision="bfloat16", zero_optimization={"stage": 0}).accumulation_bytes == 2
+
+
+def test_wire_format_is_the_weights_unless_said() -> None:
+    assert make_plan(precision="bfloat16").communication_bytes == 2
+    assert make_plan(precision="bfloat16", fp32_allreduce=True).communication_bytes == 4
+
+
+def test_zero_s_buckets_and_overlap() -> None:
+    plan = make_plan(zero_optimization={"stage": 2, "reduce_bucket_size": 1000, "overlap_comm": True})
+    assert (plan.zero_stage, plan.reduce_bucket_elements, plan.overlap_comm) == (2, 1000, True)
+    assert make_plan(zero_optimization={"stage": 2}).reduce_bucket_elements == 500_000_000
+
+
+def test_an_unknown_number_format_is_named() -> None:
+    with pytest.raises(ConfigError, match="fp13"):
+        make_plan(communication_data_type="fp13")
+
+
+def test_recomputed_layers() -> None:
+    assert make_plan().checkpoint_layers == 0
+    assert make_plan(checkpoint_activations=True, checkpoint_num_layers=2).checkpoint_layers == 2
+    assert make_plan(checkpoint_num_layers=2).checkpoint_layers == 0
+
+
+@pytest.mark.parametrize("kind", ["SM3", "madgrad_wd"])
+def test_an_optimizer_that_is_not_covered_is_refused(kind: str) -> None:
+    config = make_config(optimizer={"type": kind, "params": {"lr": 0.001}})
+    with pytest.raises(NotBuiltError, match=kind.lower()):
+        plan_rank(config, make_cluster())
+
+
+def test_offloading_is_refused() -> None:
+    config = make_config(zero_optimization={"stage": 2, "offload_optimizer": {"device": "cpu"}})
+    with pytest.raises(NotBuiltError, match="offload_optimizer"):
+        plan_rank(config, make_cluster())
