@@ -56,10 +56,10 @@ def _draw_parts(axes: Any, estimate: MemoryEstimate) -> None:
         if size:
             width = size / _GIB
             label = f"{PART_NAMES[name]}  {word_size(size)}"
-            axes.barh(0, width, left=left, height=0.62, color=_COLOURS[name], label=label, edgecolor="white")
+            axes.barh(0, width, left=left, height=0.6, color=_COLOURS[name], label=label, edgecolor="white")
             left += width
     axes.set_yticks([0], ["peak"])
-    axes.set_ylim(-0.5, 0.75)
+    axes.set_ylim(-0.45, 0.75)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.04), ncols=3, fontsize=8.5, frameon=False)
     _clean(axes)
 
@@ -76,14 +76,17 @@ def _draw_phases(axes: Any, estimate: MemoryEstimate) -> None:
 
 def _draw_limits(both: tuple[Any, Any], estimate: MemoryEstimate) -> None:
     budget = estimate.budget / _GIB
-    limits = ((estimate.gate.warn_above, "#b26a00", "warn"), (estimate.gate.refuse_above, "#b71c1c", "refuse"))
+    limits = (
+        (estimate.gate.warn_above, "#b26a00", "--", "warn"),
+        (estimate.gate.refuse_above, "#b71c1c", "--", "refuse"),
+        (1.0, "black", "-", "memory"),
+    )
     for axes in both:
-        for fraction, colour, _ in limits:
-            axes.axvline(fraction * budget, color=colour, linewidth=1, linestyle="--")
-        axes.axvline(budget, color="black", linewidth=1.2)
+        for fraction, colour, style, _ in limits:
+            axes.axvline(fraction * budget, color=colour, linewidth=1.1, linestyle=style)
     both[0].set_xlim(0, 1.06 * max(budget, estimate.total / _GIB))
-    for fraction, colour, word in limits:
-        both[0].text(fraction * budget, 0.7, f"{word} ", color=colour, fontsize=8, ha="right", va="top", rotation=90)
+    for fraction, colour, _, word in limits:
+        both[0].text(fraction * budget, 0.72, f"{word} ", color=colour, fontsize=8, ha="right", va="top", rotation=90)
 
 
 def _clean(axes: Any) -> None:
