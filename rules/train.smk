@@ -7,9 +7,7 @@ The checkpoints, logs and metrics are no outputs here: Snakemake would delete th
 rule train:
     input:
         manifest=dataset_manifest,
-        config=run_config_files,
-        # The gate is passed before; an estimate made again, for another profile too, trains nothing again.
-        estimated=ancient(RESULTS / "runs/{run}/estimated.json"),
+        estimated=RESULTS / "runs/{run}/estimated.json",
     output:
         RESULTS / "runs/{run}/trained.json",
     log:
@@ -18,8 +16,6 @@ rule train:
     resources:
         # A profile that has one machine allows one at a time.
         training=1,
-    params:
-        run=run_spec,
     message:
         "training {wildcards.run}"
     shell:
