@@ -9,7 +9,12 @@ from pathlib import Path
 
 from neox_train.cluster.markers import withdraw_false_markers
 from neox_train.cluster.plan import list_failures, plan_run, render_plan
-from neox_train.cluster.stage_jobs import offer_account, stage_resources, stage_shell
+from neox_train.cluster.stage_jobs import (
+    check_run_times,
+    offer_account,
+    stage_resources,
+    stage_shell,
+)
 from neox_train.config.cluster import parse_cluster
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.config.pipeline import load_pipeline
@@ -23,9 +28,23 @@ def tell(text):
     print(text, file=sys.stderr, flush=True)
 
 
+def profile_run_times():
+    """What the profile says of run times, by the place where it says it."""
+    settings = workflow.resource_settings
+    by_rule = getattr(settings, "_parsed_overwrite_resources", {})
+    places = {"default-resources": settings.default_resources}
+    places |= {f"set-resources of {rule}": found for rule, found in by_rule.items()}
+    return {
+        place: resources["runtime"].raw
+        for place, resources in places.items()
+        if resources and "runtime" in resources
+    }
+
+
 def read_files():
     """Pipeline, cluster and every run's configuration, checked before anything runs."""
     try:
+        check_run_times(profile_run_times())
         pipeline = load_pipeline(PIPELINE_FILE)
         cluster = parse_cluster(
             config,

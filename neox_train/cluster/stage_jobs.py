@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
+from collections.abc import Mapping
 
 from neox_train.cluster.environment import export_lines, job_variables
 from neox_train.cluster.parameters import rank_python
+from neox_train.cluster.slurm_facts import parse_minutes
 from neox_train.config.cluster import Cluster
+from neox_train.errors import ConfigError
 
 _CPU_STAGES = ("tokenize", "convert")
+_SLURM_TIME = re.compile(r"(\d+-)?\d+(:\d+)+|\d+-\d+")
 
 
 def stage_resources(cluster: Cluster, stage: str) -> dict[str, str]:
@@ -62,3 +67,17 @@ def stage_shell(cluster: Cluster, *, on_compute_node: bool) -> tuple[str, str]:
         return "", shlex.quote(sys.executable)
     lines = [*cluster.setup, *export_lines(job_variables(cluster))]
     return "".join(f"{line}\n" for line in lines), rank_python(cluster)
+
+
+def check_run_times(run_times: Mapping[str, object]) -> None:
+    """Raise ConfigError for a run time in Slurm's spelling (``01:30:00``), which Snakemake does not read.
+
+    ``run_times`` holds what a profile says, by the place where it says it.
+    """
+    for place, written in run_times.items():
+        if isinstance(written, str) and _SLURM_TIME.fullmatch(written.strip("'\"")):
+            minutes = parse_minutes(written.strip("'\""))
+            raise ConfigError(
+                f"the profile's runtime in {place} is {written}, as Slurm writes it; Snakemake takes minutes: write "
+                f"{minutes} or {minutes}m"
+            )

@@ -126,8 +126,10 @@ def _build(values: Mapping[str, Any], places: Mapping[str, Place], where: str, c
     typed = read_assignments(command_line, Cluster.model_fields.keys(), _TEXT_KEYS)
     own = {key: value for key, value in values.items() if key not in _SNAKEMAKE_KEYS} | typed.values
     kept = {path: place for path, place in places.items() if not any(_is_below(path, key) for key in typed.values)}
-    own |= read_environment(own)
-    cluster = build_record(Cluster, own, {**kept, **typed.places}, where=where)
+    filled = read_environment(own)
+    # A key written as null has a place with that word; it must not come back as the text.
+    kept = {path: place for path, place in (kept | typed.places).items() if path not in filled}
+    cluster = build_record(Cluster, own | filled, kept, where=where)
     if cluster.device == "cuda" and cluster.gpu is None:
         raise ConfigError(f"{where}: device is cuda but gpu is missing; set gpu.type, memory_gib, compute_capability")
     return cluster

@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.workflow.working_copy import WorkingCopy
+from tests.workflow.working_copy import REPOSITORY, WorkingCopy
 
 SBATCH = """#!{python}
 import json, os, sys
@@ -50,32 +51,40 @@ class FakeSlurm:
     def calls(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.record.read_text().splitlines()] if self.record.exists() else []
 
-    def submit(self, copy: WorkingCopy, *config: str, profile: str = "cluster_profiles/h100") -> dict[str, Any]:
-        """Run Snakemake up to its first submission, tokenize; the call that sbatch saw."""
-        command = [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "--profile",
-            profile,
-            "--config",
-            "pipeline=pipeline.yaml",
-            *config,
-        ]
-        environment = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "PYTHONPATH": str(copy.folder)}
-        environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
+    def submit(self, copy: WorkingCopy, *arguments: str, config: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Run Snakemake with the h100 profile until every submission is refused; the calls that sbatch saw."""
+        code, text = self._snakemake(copy, "h100", config, *arguments)
+        assert code != 0 and self.calls(), text
+        return self.calls()
+
+    def refuse(self, copy: WorkingCopy) -> str:
+        """What Snakemake says of a profile that it does not start with."""
+        code, text = self._snakemake(copy, "h100", ())
+        assert code != 0, text
+        return text
+
+    def dry_run(self, copy: WorkingCopy, *, profile: str, config: Sequence[str]) -> str:
+        """What Snakemake would do."""
+        code, text = self._snakemake(copy, profile, config, "--dry-run")
+        assert code == 0, text
+        return text
+
+    def _snakemake(self, copy: WorkingCopy, profile: str, config: Sequence[str], *arguments: str) -> tuple[int, str]:
+        options = ["--profile", f"cluster_profiles/{profile}", "--config", "pipeline=pipeline.yaml", *config]
+        if "--dry-run" not in arguments:
+            # The plugin waits that long before it ends, also where nothing was submitted.
+            options += ["--slurm-init-seconds-before-status-checks", "1"]
+        path = f"{self.folder}:{os.environ['PATH']}"
         result = subprocess.run(
-            [*command, "--until", "tokenize"],
+            [sys.executable, "-m", "snakemake", *options, *arguments],
             cwd=copy.folder,
             capture_output=True,
             text=True,
-            env=environment,
+            env={**os.environ, "PATH": path, "PYTHONPATH": str(REPOSITORY)},
             timeout=120,
             check=False,
         )
-        calls = self.calls()
-        assert len(calls) == 1, result.stdout + result.stderr
-        return calls[0]
+        return result.returncode, result.stdout + result.stderr
 
     def _write(self, name: str, text: str) -> None:
         file = self.folder / name
@@ -84,9 +93,10 @@ class FakeSlurm:
 
 
 def edit_profile(copy: WorkingCopy, name: str, **changes: Any) -> None:
-    """Lay keys over a profile's config.yaml."""
+    """Lay keys over a profile's config.yaml; None takes one away."""
     file = copy.folder / "cluster_profiles" / name / "config.yaml"
-    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), **changes}))
+    merged = {**yaml.safe_load(file.read_text()), **changes}
+    file.write_text(yaml.safe_dump({key: value for key, value in merged.items() if value is not None}))
 
 
 def value_of(call: dict[str, Any], *names: str) -> str | None:
