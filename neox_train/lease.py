@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -25,15 +25,21 @@ _RETRY_SECONDS = 0.2
 
 
 @contextmanager
-def hold_lease(path: Path, *, note: str, deadline: float, shared: bool) -> Iterator[None]:
+def hold_lease(
+    path: Path, *, note: str, deadline: float, shared: bool, tell: Callable[[str], None] | None = None
+) -> Iterator[None]:
     """Hold a lease beside ``path``; raises LockHeldError when none is to be had before ``deadline`` (monotonic).
 
-    A shared holder has a file of its own, an exclusive one a file of a fixed name: it waits for the shared ones.
+    ``tell`` is told once for whom it waits. A shared holder has a file of its own, an exclusive one a file of a fixed
+    name: it waits for the shared ones.
     """
     file = _shared_file(path) if shared else _exclusive_file(path)
     while (other := _take(path, file, note, shared)) is not None:
         if time.monotonic() >= deadline:
             raise LockHeldError(f"{path}: {other} works on this folder; wait for it to end, then repeat the command")
+        if tell:
+            tell(f"{path}: waiting for {other} to end")
+            tell = None
         time.sleep(_RETRY_SECONDS)
     stop = threading.Event()
     beat = threading.Thread(target=_keep_alive, args=(file, stop), name=f"lease {path.name}", daemon=True)

@@ -10,7 +10,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,11 +24,18 @@ _RETRY_SECONDS = 0.2
 
 
 @contextmanager
-def hold_lock(path: Path, *, note: str = "", wait_seconds: float = 0.0, shared: bool = False) -> Iterator[None]:
+def hold_lock(
+    path: Path,
+    *,
+    note: str = "",
+    wait_seconds: float = 0.0,
+    shared: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> Iterator[None]:
     """Hold the lock ``path`` for the block; ``note`` tells others what the holder does.
 
     ``shared`` holders stand beside each other and keep an exclusive one out. Raises LockHeldError, naming the
-    holder, when the lock is not free within ``wait_seconds``.
+    holder, when the lock is not free within ``wait_seconds``; ``tell`` is told once for whom it waits.
     """
     path = Path(path)
     make_folder(path.parent)
@@ -39,9 +46,12 @@ def hold_lock(path: Path, *, note: str = "", wait_seconds: float = 0.0, shared: 
         while (outcome := _try_flock(descriptor, shared)) is False:
             if time.monotonic() >= deadline:
                 raise LockHeldError(_held_sentence(path))
+            if tell:
+                tell(f"{path}: waiting for {_name_holder(path)} to end")
+                tell = None
             time.sleep(_RETRY_SECONDS)
         if outcome is None:
-            with lease.hold_lease(path, note=note, deadline=deadline, shared=shared):
+            with lease.hold_lease(path, note=note, deadline=deadline, shared=shared, tell=tell):
                 yield
         elif shared:
             yield
@@ -84,6 +94,9 @@ def _try_flock(descriptor: int, shared: bool) -> bool | None:
 
 
 def _held_sentence(path: Path) -> str:
-    holder = read_holder(path)
-    who = str(holder) if holder else "another process"
+    who = _name_holder(path)
     return f"{path}: {who} works on this folder; wait for it to end (or end it), then repeat the same command"
+
+
+def _name_holder(path: Path) -> str:
+    return str(read_holder(path) or "another process")

@@ -1,6 +1,7 @@
 """The run lock: exclusive, named, released by death, and the lease that replaces it without flock."""
 
 import errno
+import math
 import os
 import signal
 import subprocess
@@ -80,9 +81,9 @@ def test_shared_holders_stand_together_and_keep_an_exclusive_one_out(
     if kind == "lease":
         request.getfixturevalue("no_flock")
     lock = tmp_path / "ranks.lock"
-    with locks.hold_lock(lock, shared=True), locks.hold_lock(lock, shared=True):
-        with pytest.raises(LockHeldError), locks.hold_lock(lock):
-            pass
+    shared = locks.hold_lock(lock, shared=True), locks.hold_lock(lock, shared=True)
+    with shared[0], shared[1], pytest.raises(LockHeldError), locks.hold_lock(lock):
+        pass
     with locks.hold_lock(lock):
         pass
 
@@ -103,12 +104,26 @@ def test_lease_of_another_host_counts_until_its_heartbeat_stops(tmp_path: Path) 
     assert not file.exists()
 
 
-def test_wait_takes_the_lock_when_it_comes_free(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["flock", "lease"])
+def test_wait_names_the_holder_once_and_takes_the_lock_when_it_comes_free(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    if kind == "lease":
+        request.getfixturevalue("no_flock")
     lock = tmp_path / ".lock"
-    holder = start_holder(lock, "flock")
-    holder.send_signal(signal.SIGKILL)
-    try:
-        with locks.hold_lock(lock, wait_seconds=20):
-            assert read_holder(lock) is not None
-    finally:
+    holder = start_holder(lock, kind)
+    told: list[str] = []
+
+    def end_holder(sentence: str) -> None:
+        told.append(sentence)
+        holder.send_signal(signal.SIGKILL)
         holder.wait(timeout=10)
+
+    try:
+        with locks.hold_lock(lock, wait_seconds=math.inf, tell=end_holder):
+            assert lock.exists()
+    finally:
+        holder.kill()
+        holder.wait(timeout=10)
+    (sentence,) = told
+    assert f"waiting for process {holder.pid}" in sentence

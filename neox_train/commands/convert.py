@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +46,8 @@ def convert(
         if dtype not in DTYPES:
             raise ConfigError(f"--dtype {dtype!r} is not a precision; choose one of {', '.join(DTYPES)}")
         choices = ConvertOptions(dtype=dtype, max_shard_bytes=int(max_shard_gb * 10**9), step_folder=checkpoint)
-        with hold_lock(folder.lock, note="convert"):
+        # A killed workflow leaves its stage running: the next start waits for what it makes.
+        with hold_lock(folder.lock, note="convert", wait_seconds=math.inf, tell=typer.echo):
             convert_run(folder, choices, report=typer.echo)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,9 +24,10 @@ def tokenize_dataset(spec: DatasetSpec, folder: DatasetFolder, *, report: Callab
 
     Finished means: the manifest is of this very spec, the sources and the tokenizer are unchanged, and every shard has
     its size. Anything else is built anew, beside the old files, which stay until the new ones are complete.
-    Raises DataError for unusable input, StorageError for an unwritable folder or a full disk, LockHeldError.
+    Another process at work on the folder is waited for: a killed workflow leaves its stage running.
+    Raises DataError for unusable input, StorageError for an unwritable folder or a full disk.
     """
-    with hold_lock(folder.lock, note="tokenize"):
+    with hold_lock(folder.lock, note="tokenize", wait_seconds=math.inf, tell=report):
         files = list_sources(spec.source)
         if folder.manifest.exists():
             reason = find_staleness(spec, folder, files)

@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from neox_train.config.pipeline import DatasetSpec
 from neox_train.data.manifest import load_manifest
 from neox_train.data.tokenize import tokenize_dataset
 from neox_train.data.tokenizer_training import train_byte_level_bpe
-from neox_train.errors import DataError, LockHeldError
+from neox_train.errors import DataError
 from neox_train.locks import hold_lock
 
 from .conftest import left_behind, read_texts
@@ -189,10 +190,19 @@ def test_a_build_killed_while_it_writes_is_repeated_whole(tmp_path, make_spec, b
     assert left_behind(folder) == {"tokenizer.json", "tokens-train-00000.h5", "manifest.json", "sources.json"}
 
 
-def test_two_builds_of_one_dataset_exclude_each_other(tmp_path, make_spec, build, folder):
+def test_a_second_build_waits_for_the_first_and_takes_its_dataset(tmp_path, make_spec, build, folder):
     write_corpus(tmp_path / "corpus.jsonl")
-    with hold_lock(folder.lock, note="tokenize"), pytest.raises(LockHeldError):
-        build(make_spec(tmp_path / "corpus.jsonl"))
+    spec = make_spec(tmp_path / "corpus.jsonl")
+    build(spec)
+    lines: list[str] = []
+    second = threading.Thread(target=tokenize_dataset, args=(spec, folder), kwargs={"report": lines.append})
+    with hold_lock(folder.lock, note="the first build"):
+        second.start()
+        while not lines and second.is_alive():
+            time.sleep(0.01)
+    second.join()
+    assert "waiting for" in lines[0] and "the first build" in lines[0]
+    assert len(lines) == 2 and "nothing to do" in lines[1]
 
 
 def test_a_trained_tokenizer_sees_the_train_split_only_and_repeats(tmp_path):
