@@ -31,6 +31,7 @@ def find_restarts(run: RunInputs) -> list[Restart]:
         step = attempt.get("first_step")
         if is_number(step):
             reason = before.get("reason") or before.get("state") or "unknown reason"
-            text = f"attempt {len(restarts) + 2} goes on at step {format_integer(step)}; the one before ended: {reason}"
+            number = attempt.get("number", len(restarts) + 2)
+            text = f"attempt {number} goes on at step {format_integer(step)}; the one before ended: {reason}"
             restarts.append(Restart(step, text))
     return restarts

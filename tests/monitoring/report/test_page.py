@@ -12,8 +12,9 @@ import pytest
 
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.files import make_folder, read_json, write_json
-from neox_train.monitoring.report.inputs import read_inputs
+from neox_train.monitoring.report.inputs import RunInputs, read_inputs
 from neox_train.monitoring.report.page import render_page
+from neox_train.monitoring.report.restarts import find_restarts
 from tests.monitoring.report.results_builder import DATASET, build_results
 
 NOW = datetime(2025, 10, 9, 12, 0, tzinfo=UTC)
@@ -102,6 +103,16 @@ def test_the_figures_are_those_of_the_files(results: Path):
 def test_restarts_are_marked_with_their_reason(results: Path):
     text = Page(render(results)).text
     assert "parallel: attempt 2 goes on at step 181; the one before ended: the launcher was killed" in text
+
+
+def test_a_restart_keeps_its_number_where_an_attempt_before_it_did_no_step():
+    attempts = [
+        {"number": 1, "first_step": 1, "reason": "killed"},
+        {"number": 2, "first_step": None, "reason": "no node"},
+        {"number": 3, "first_step": 41},
+    ]
+    (restart,) = find_restarts(RunInputs("serial", "stdlib", ledger={"attempts": attempts}))
+    assert restart.text == "attempt 3 goes on at step 41; the one before ended: no node"
 
 
 def test_only_differing_keys_are_in_view(results: Path):
