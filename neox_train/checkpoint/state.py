@@ -16,8 +16,6 @@ class TrainerState:
     skipped_steps: int = 0
     last_validation_loss: float | None = None
     best_validation_loss: float | None = None
-    metrics_offset_bytes: int = 0
-    """Length of metrics.jsonl when the checkpoint was saved."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further JSON values the trainer wants back unchanged."""
 
