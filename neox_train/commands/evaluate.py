@@ -26,6 +26,7 @@ def evaluate(
     from neox_train.config.layout import DatasetFolder, RunFolder
     from neox_train.config.load import load_config
     from neox_train.config.pipeline import load_pipeline
+    from neox_train.errors import ConfigError
 
     spec = load_pipeline(pipeline)
     dataset = DatasetFolder.of(results, spec.run(run).dataset)
@@ -34,6 +35,8 @@ def evaluate(
     with stage("evaluate", folder.path, subject=f"run {run}", command=command):
         from neox_train.evaluation.evaluate import evaluate_run
 
+        if not folder.config_file.is_file():
+            raise ConfigError(f"{folder.config_file} is missing; run `neox-train estimate {run}` first")
         config = load_config([folder.config_file])
         scores = evaluate_run(folder, dataset, spec.evaluation, seq_length=config.seq_length, seed=config.seed)
     tasks = scores["tasks"]

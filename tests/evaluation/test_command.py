@@ -58,6 +58,12 @@ def test_a_run_without_export_leaves_its_failure(pipeline: Path, tmp_path: Path)
     assert "holds no exported model" in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
 
 
+def test_a_run_without_configuration_is_told_to_estimate(pipeline: Path, tmp_path: Path):
+    RunFolder.of(tmp_path, "two").config_file.unlink()
+    with pytest.raises(UserError, match=r"config.yml is missing; run `neox-train estimate two` first"):
+        evaluate("two", pipeline=pipeline, results=tmp_path)
+
+
 def test_an_unknown_run_makes_no_folder(pipeline: Path, tmp_path: Path):
     with pytest.raises(UserError, match="one, two"):
         evaluate("three", pipeline=pipeline, results=tmp_path)
