@@ -13,9 +13,10 @@ from neox_train.memory.states import choose_wrapper
 _MIB = 1 << 20
 
 # Source of the CPU numbers: measured, peak resident memory (ru_maxrss) of two gloo ranks of the real trainer on a
-# 2-core x86-64 CPU, torch 2.13, glibc 2.36, over twelve runs of 0.4 to 46 million parameters (micro-batches 1 to 16,
-# ZeRO 0 to 2, fp32, with and without recomputation and accumulation); the estimate is within 6% of each.
-CPU_BASE_BYTES = 455 * _MIB
+# 2-core x86-64 CPU with torch 2.13 and glibc 2.36, over twelve runs of 0.6 to 48 million parameters (micro-batch 1 to
+# 16, ZeRO 0 to 2, fp32, with and without recomputation and accumulation, 8 to 150 steps). The estimate is between 3%
+# below and 6% above the larger rank's peak in each.
+CPU_BASE_BYTES = 470 * _MIB
 """Python, torch, DeepSpeed and the libraries' pages that a training touches, process group joined."""
 CPU_HEAP_LIMIT_BYTES = 32 * _MIB
 """glibc serves smaller blocks from its heaps, which keep holes; larger ones go back to the system when freed.
