@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,14 +12,16 @@ import submitit
 
 from neox_train.cluster.check import FAILED, PASSED, SKIPPED, WARNING, Check, fail, passed
 from neox_train.cluster.environment import clean_environment, job_variables
-from neox_train.cluster.jobs import ENDED
+from neox_train.cluster.jobs import ENDED, UNKNOWN, JobState
 from neox_train.cluster.node_checks import check_bandwidth, check_node, check_versions
 from neox_train.cluster.node_facts import describe_software
 from neox_train.cluster.parameters import local_parameters, rank_python, slurm_parameters
 from neox_train.cluster.probe import CLUSTER_FILE, probe_file, probe_rank
 from neox_train.cluster.rank_record import log_file
-from neox_train.cluster.slurm_state import ask_accounting, ask_queue
+from neox_train.cluster.sbatch import SbatchExecutor
+from neox_train.cluster.slurm_state import ask_accounting, classify, run_command
 from neox_train.config.cluster import Cluster
+from neox_train.errors import TrainingError
 from neox_train.files import make_folder, read_json, write_json
 
 _LIMIT_MINUTES = 10
@@ -33,28 +34,32 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class _Probe:
-    job: Any
+    """A submitted probe; ``local_job`` is None in Slurm."""
+
+    job_id: str
     folder: Path
     ranks: int
-    is_slurm: bool
     submitted: float
+    local_job: Any = None
 
     def missing(self) -> list[int]:
         return [rank for rank in range(self.ranks) if not probe_file(self.folder, rank).is_file()]
 
-    def state(self) -> tuple[bool, str]:
-        """Whether it ended, and the scheduler's word."""
-        if not self.is_slurm:
-            return self.job.done(), "running"
-        since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(self.submitted - 60))
-        state = ask_queue(self.job.job_id) or ask_accounting(self.job.job_id, since)
-        return (False, "Slurm does not answer") if state is None else (state.phase == ENDED, state.detail)
+    def state(self) -> JobState:
+        if self.local_job:
+            return JobState(
+                ENDED if self.local_job.done() else "running", "ENDED" if self.local_job.done() else "RUNNING"
+            )
+        answer = run_command(["squeue", "-h", "-a", "-t", "all", "-j", self.job_id, "-o", "%T|%r"])
+        if answer.code == 0 and "|" in answer.out:
+            return classify(*answer.out.strip().splitlines()[0].split("|", 1))
+        return ask_accounting(self.job_id, self.submitted) or JobState(UNKNOWN, "not known to Slurm now")
 
     def end(self) -> None:
-        if self.is_slurm:
-            subprocess.run(["scancel", self.job.job_id], check=False, timeout=60, capture_output=True)
+        if self.local_job:
+            self.local_job.cancel()
         else:
-            self.job.cancel()
+            run_command(["scancel", self.job_id])
 
 
 def run_probe(cluster: Cluster, results: Path, nodes: int, *, wait_minutes: float, tell: Tell) -> list[Check]:
@@ -63,61 +68,60 @@ def run_probe(cluster: Cluster, results: Path, nodes: int, *, wait_minutes: floa
     write_json(folder / CLUSTER_FILE, cluster.model_dump(mode="json"))
     try:
         probe = _submit(cluster, nodes, folder)
-    except (RuntimeError, subprocess.SubprocessError) as error:
+    except (RuntimeError, TrainingError) as error:
         return [
             fail("job", str(error).strip(), "mend what Slurm names; `sbatch --test-only` above is the same request")
         ]
-    tell(f"job {probe.job.job_id}: {nodes} x {cluster.processes_per_node} ranks, files in {folder}")
+    tell(f"job {probe.job_id}: {nodes} x {cluster.processes_per_node} ranks, files in {folder}")
     try:
         problem = _await(probe, wait_minutes, tell)
     finally:
         if probe.missing():
             probe.end()
     facts = [read_json(probe_file(folder, rank)) for rank in range(probe.ranks) if rank not in probe.missing()]
-    checks = [problem] if problem else [passed("job", f"{probe.job.job_id}, {probe.ranks} ranks answered")]
+    checks = [problem] if problem else [passed("job", f"{probe.job_id}, {probe.ranks} ranks answered")]
     return [*checks, *judge(facts, cluster)]
 
 
 def _submit(cluster: Cluster, nodes: int, folder: Path) -> _Probe:
     short = cluster.model_copy(update={"time_limit_minutes": min(_LIMIT_MINUTES, cluster.time_limit_minutes)})
-    python, is_slurm = rank_python(cluster), cluster.executor == "slurm"
-    executor: Any
-    if is_slurm:
-        parameters = slurm_parameters(short, nodes, name="neox-train-doctor")
+    ranks, python = nodes * cluster.processes_per_node, rank_python(cluster)
+    if cluster.executor == "slurm":
+        parameters = slurm_parameters(short, nodes, name="neox-train-doctor", signal_lead_seconds=30)
         parameters["additional_parameters"].pop("requeue", None)
-        parameters = {key: value for key, value in parameters.items() if key not in ("signal_delay_s", "mail_user")}
-        executor, variables = submitit.SlurmExecutor(folder=folder, python=python), {}
-    else:
-        parameters = local_parameters(short, nodes)
-        executor, variables = submitit.LocalExecutor(folder=folder, python=python), job_variables(cluster)
-    executor.update_parameters(**parameters)
-    with clean_environment(variables):
-        job = executor.submit(probe_rank, str(folder))
-    return _Probe(job, folder, nodes * cluster.processes_per_node, is_slurm, time.time())
+        executor = SbatchExecutor(folder=folder, python=python)
+        executor.update_parameters(**{key: value for key, value in parameters.items() if key != "mail_user"})
+        return _Probe(executor.submit_one(probe_rank, str(folder)), folder, ranks, time.time())
+    local = submitit.LocalExecutor(folder=folder, python=python)
+    local.update_parameters(**local_parameters(short, nodes))
+    with clean_environment(job_variables(cluster)):
+        job = local.submit(probe_rank, str(folder))
+    return _Probe(job.job_id, folder, ranks, time.time(), job)
 
 
 def _await(probe: _Probe, wait_minutes: float, tell: Tell) -> Check | None:
     """None when every rank has answered; else what became of the job."""
     deadline, said, ended_at = time.monotonic() + wait_minutes * 60, "", None
     while probe.missing():
-        ended, word = probe.state()
+        state = probe.state()
+        word = state.detail
         if word != said:
-            tell(f"job {probe.job.job_id}: {word}")
+            tell(f"job {probe.job_id}: {word}")
             said = word
-        if ended:
+        if state.phase == ENDED:
             ended_at = ended_at or time.monotonic()
             if time.monotonic() - ended_at > _FILE_LAG_SECONDS or word != "COMPLETED":
                 return _explain_end(probe, word)
         if time.monotonic() > deadline:
             remedy = "repeat with --wait-minutes, in a debug partition (--config partition=NAME), or with --no-job"
-            return fail("job", f"{probe.job.job_id} is {word} after {wait_minutes:g} minutes; cancelled", remedy)
+            return fail("job", f"{probe.job_id} is {word} after {wait_minutes:g} minutes; cancelled", remedy)
         time.sleep(_POLL_SECONDS)
     return None
 
 
 def _explain_end(probe: _Probe, word: str) -> Check:
     missing = probe.missing()
-    log = log_file(probe.folder, probe.job.job_id, missing[0]) if missing else None
+    log = log_file(probe.folder, probe.job_id, missing[0]) if missing else None
     lines = log.read_text(errors="replace").splitlines() if log and log.is_file() else []
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
     found = f"ended {word or 'early'}, {len(missing)} of {probe.ranks} ranks did not answer: {last}"

@@ -158,7 +158,9 @@ def _check_request(cluster: Cluster, nodes: int, run: Command) -> Check:
 
 def request_options(cluster: Cluster, nodes: int) -> list[str]:
     """The training's sbatch options as words."""
-    parameters = slurm_parameters(cluster, nodes, name="neox-train-doctor")
+    parameters = slurm_parameters(
+        cluster, nodes, name="neox-train-doctor", signal_lead_seconds=cluster.signal_lead_seconds
+    )
     options = {key: value for key, value in parameters.items() if key not in _PYTHON_ONLY}
     options |= parameters["additional_parameters"]
     return [
