@@ -30,6 +30,7 @@ $(VENV)/.dev: $(VENV)/.core
 
 demo: $(VENV)/.core  ## the main job on real text: corpus to evaluated model and report, on this machine's CPU
 	@$(RUN) $(CPU_ENVIRONMENT) snakemake --profile cluster_profiles/local --config pipeline=configs/pipelines/demo.yaml -- train_all
+	@echo "the report is $(CURDIR)/results/report/index.html"
 
 test: $(VENV)/.dev  ## everything CI runs
 	@tests/system_packages.sh
