@@ -35,6 +35,9 @@ _COMMAND_MODULES = (
     "checkpoint",
     "data",
     "status",
+    "attach",
+    "cancel",
+    "launch",
     "profile",
     "doctor",
 )

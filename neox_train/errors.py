@@ -6,10 +6,13 @@ from __future__ import annotations
 class UserError(Exception):
     """A mistake or a limit the user can act on: the message names the thing, its value, the rule and the remedy.
 
-    The command line prints the message after ``error:`` and exits with ``exit_code``.
+    The command line prints the message after ``error:`` and exits with ``exit_code``. ``cause`` is the word under which
+    job.json files the ending; ``retry`` says whether the same work made again could end otherwise.
     """
 
     exit_code = 2
+    cause = "configuration"
+    retry = False
 
 
 class ConfigError(UserError):
@@ -28,6 +31,7 @@ class StorageError(UserError):
     """A folder that cannot be written, or a disk that is full."""
 
     exit_code = 4
+    cause = "storage"
 
 
 class DoesNotFitError(UserError):
@@ -46,6 +50,26 @@ class TrainingError(UserError):
     """A training that ended without finishing: the message says why and what to do."""
 
     exit_code = 6
+    cause = "error"
+
+
+class NonFiniteError(TrainingError):
+    """Losses or gradients that stay without a finite value."""
+
+    cause = "not finite"
+
+
+class PreflightError(TrainingError):
+    """A node or a network that is not what the profile says."""
+
+    cause = "preflight"
+
+
+class PeerLostError(TrainingError):
+    """Another rank is gone, or did not come: its own ending is the cause."""
+
+    cause = "rank lost"
+    retry = True
 
 
 class NotBuiltError(ConfigError):

@@ -1,4 +1,4 @@
-"""How an attempt ended, told from what its ranks wrote."""
+"""How an attempt ended, told from what its ranks wrote and from the scheduler's word."""
 
 from __future__ import annotations
 
@@ -6,17 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from neox_train.cluster import rank_record
+from neox_train.cluster import causes, rank_record
+from neox_train.cluster.jobs import JobState
 from neox_train.cluster.rank_record import RankRecord, log_file
 
 FINISHED = "finished"
 STOPPED = "stopped"
 FAILED = "failed"
 CRASHED = "crashed"
+CANCELLED = "cancelled"
 INTERRUPTED = "interrupted"
 DETACHED = "detached"
 
 TAIL_LINES = 30
+
+_BY_WORD = {
+    "NODE_FAIL": (CRASHED, causes.NODE_FAILURE, "a node failed, and Slurm did not start the job again"),
+    "BOOT_FAIL": (CRASHED, causes.NODE_FAILURE, "a node did not boot"),
+    "PREEMPTED": (STOPPED, causes.PREEMPTED, "another job displaced it, and Slurm did not queue it again"),
+    "TIMEOUT": (CRASHED, causes.TIME_LIMIT, "the time limit passed before the ranks had saved and requeued"),
+    "DEADLINE": (CRASHED, causes.TIME_LIMIT, "the job's deadline passed"),
+}
 
 
 @dataclass(frozen=True)
@@ -28,42 +38,72 @@ class Ending:
     rank: int | None = None
     retry: bool = False
     """Whether the same attempt made again could end otherwise."""
+    cause: str = ""
 
 
 def first_failure(records: Mapping[int, RankRecord], vanished: Sequence[int]) -> Ending | None:
     """The rank that failed first, None when none has.
 
-    A rank that vanished is the cause of the errors that its peers report, unless one of them names a user's error;
-    of several errors the earliest counts.
+    An error that is the user's to mend counts before all; then a rank that hangs; then one that vanished, which is the
+    cause of the errors that its peers report; of several errors the earliest counts.
     """
     failed = sorted((r for r in records.values() if r.outcome == rank_record.FAILED), key=lambda r: r.ended or 0.0)
-    final = [record for record in failed if not record.retry]
-    if final:
-        return Ending(FAILED, final[0].sentence, final[0].rank, retry=False)
+    if final := [record for record in failed if not record.retry]:
+        return Ending(FAILED, final[0].sentence, final[0].rank, retry=False, cause=final[0].cause or causes.ERROR)
+    if hanging := [record for record in failed if record.cause == causes.HANG]:
+        return _hang(hanging, vanished, records)
     if vanished:
         return _vanished(vanished[0], records.get(vanished[0]))
     if failed:
-        return Ending(FAILED, f"rank {failed[0].rank}: {failed[0].sentence}", failed[0].rank, retry=True)
+        first = next((record for record in failed if record.cause != causes.RANK_LOST), failed[0])
+        sentence = first.sentence if first.sentence.startswith("rank ") else f"rank {first.rank}: {first.sentence}"
+        return Ending(FAILED, sentence, first.rank, retry=True, cause=first.cause or causes.ERROR)
     return None
 
 
-def ending_of(records: Mapping[int, RankRecord], processes: int, detail: str) -> Ending:
-    """How a job that is over ended; ``detail`` is the scheduler's word, if it has one."""
-    silent = [r for r in range(processes) if r not in records or records[r].outcome == rank_record.RUNNING]
-    if failure := first_failure(records, silent if len(silent) < processes else []):
-        return failure
-    if silent:
-        word = f" ({detail})" if detail else ""
-        return Ending(CRASHED, f"the job ended before its ranks did{word}", retry=True)
+def ending_of(records: Mapping[int, RankRecord], processes: int, state: JobState) -> Ending:
+    """How a job that is over ended; ``state`` has the scheduler's word, if it has one."""
     outcomes = {record.outcome for record in records.values()}
-    if outcomes == {rank_record.FINISHED}:
-        return Ending(FINISHED)
-    return Ending(STOPPED, "the ranks were asked to stop, and saved", retry=True)
+    if len(records) == processes and outcomes == {rank_record.FINISHED}:
+        return Ending(FINISHED, cause=causes.FINISHED)
+    silent = [r for r in range(processes) if r not in records or records[r].outcome == rank_record.RUNNING]
+    failure = first_failure(records, silent if len(silent) < processes else [])
+    if failure and not failure.retry:
+        return failure
+    if state.word == "CANCELLED":
+        return Ending(CANCELLED, f"the job was cancelled ({state.detail})", cause=causes.CANCELLED)
+    if state.word in _BY_WORD:
+        outcome, cause, reason = _BY_WORD[state.word]
+        return Ending(outcome, reason, retry=True, cause=cause)
+    if rank_record.STOPPED in outcomes and not any(r.outcome == rank_record.FAILED for r in records.values()):
+        # Requeueing, and the scheduler, may end a rank before it has written that it saved.
+        stopped = next(record for record in records.values() if record.outcome == rank_record.STOPPED)
+        return Ending(STOPPED, "the ranks were asked to stop, and saved", retry=True, cause=stopped.cause)
+    if state.word == "OUT_OF_MEMORY":
+        return Ending(CRASHED, "the node's memory for the job was full", retry=True, cause=causes.RANK_KILLED)
+    if failure:
+        return failure
+    word = f" ({state.detail})" if state.detail else ""
+    cause = causes.LOST if state.word in ("", "GONE") else causes.ERROR
+    return Ending(CRASHED, f"the job ended before its ranks did{word}", retry=True, cause=cause)
+
+
+def _hang(hanging: Sequence[RankRecord], vanished: Sequence[int], records: Mapping[int, RankRecord]) -> Ending:
+    """Blame the rank that the others wait for: one that says nothing at all, else one that is not waiting itself."""
+    told = hanging[0]
+    if vanished:
+        rank, record = vanished[0], records.get(vanished[0])
+        where = f" (process {record.pid} on {record.host})" if record else ""
+        sentence = f"rank {rank}{where} hung: {told.sentence}"
+        return Ending(FAILED, sentence, rank, retry=True, cause=causes.HANG)
+    culprit = next((record for record in hanging if "waiting for other ranks" not in record.sentence), told)
+    return Ending(FAILED, culprit.sentence, culprit.rank, retry=True, cause=causes.HANG)
 
 
 def _vanished(rank: int, record: RankRecord | None) -> Ending:
     where = f" (process {record.pid} on {record.host})" if record else " before it started training"
-    return Ending(CRASHED, f"rank {rank}{where} ended without a word: killed, or out of memory", rank, retry=True)
+    reason = f"rank {rank}{where} ended without a word: killed, or out of memory"
+    return Ending(CRASHED, reason, rank, retry=True, cause=causes.RANK_KILLED)
 
 
 def log_tail(folder: Path, job_id: str, rank: int) -> list[str]:

@@ -86,17 +86,26 @@ def rank_variables(*, rank: int, world_size: int, local_rank: int, address: str,
     }
 
 
-@contextmanager
-def clean_environment(extra: Mapping[str, str] | None = None) -> Iterator[None]:
-    """For the block, hide what an outer job left behind and set ``extra``; everything is as before afterwards.
+def clean_variables() -> dict[str, str]:
+    """This process's environment without what an outer job or training left behind.
 
     SLURM_CONF stays: it tells the commands where the controller is. A job submitted from inside another would
     otherwise inherit the outer one's nodes, tasks and memory.
     """
+    return {name: value for name, value in os.environ.items() if name == "SLURM_CONF" or not _is_inherited(name)}
+
+
+def _is_inherited(name: str) -> bool:
+    return name.startswith(_OF_AN_OUTER_JOB) or name in _OF_AN_OUTER_TRAINING
+
+
+@contextmanager
+def clean_environment(extra: Mapping[str, str] | None = None) -> Iterator[None]:
+    """For the block, this process has its ``clean_variables`` and ``extra``; everything is as before afterwards."""
     before = dict(os.environ)
-    for name in before:
-        if (name.startswith(_OF_AN_OUTER_JOB) and name != "SLURM_CONF") or name in _OF_AN_OUTER_TRAINING:
-            del os.environ[name]
+    cleaned = clean_variables()
+    os.environ.clear()
+    os.environ.update(cleaned)
     os.environ.update({name: os.path.expandvars(value) for name, value in (extra or {}).items()})
     try:
         yield

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from neox_train.cluster import causes
 from neox_train.cluster.jobs import Job
 from neox_train.cluster.ledger import LOST, Attempt, Ledger
 from neox_train.cluster.local_job import LocalJob
@@ -20,22 +19,21 @@ from neox_train.locks import hold_lock
 _OLD_RANKS_SECONDS = 60.0
 
 
-def submit_job(run: RunFolder, cluster: Cluster, nodes: int, folder: Path, name: str) -> Job:
-    """Start one attempt with its logs in ``folder``."""
-    make_folder(folder)
+def submit_job(run: RunFolder, cluster: Cluster, attempt: Attempt) -> Job:
+    """Start one attempt, whose intent is written."""
+    make_folder(run.path / attempt.folder)
     if cluster.executor == "slurm":
-        return SlurmJob.submit(run, cluster, nodes, folder, name)
-    return LocalJob.submit(run, cluster, nodes, folder)
+        return SlurmJob.submit(run, cluster, attempt)
+    return LocalJob.submit(run, cluster, attempt.nodes, run.path / attempt.folder)
 
 
 def attach_job(run: RunFolder, attempt: Attempt) -> Job | None:
     """The job of an attempt that an earlier process left open; None where it cannot be living.
 
-    Local ranks end with their launcher, whose lock the caller holds now, so there is nothing to attach to.
+    Local ranks end with their launcher, whose lock the caller holds now, so there is nothing to attach to. Raises
+    SlurmSilentError while Slurm does not answer.
     """
-    if attempt.executor != "slurm":
-        return None
-    return SlurmJob.attach(attempt, run.path / attempt.folder)
+    return SlurmJob.attach(run, attempt) if attempt.executor == "slurm" else None
 
 
 def close_stale(run: RunFolder, ledger: Ledger, attempt: Attempt, reporter: Reporter) -> None:
@@ -50,6 +48,7 @@ def close_stale(run: RunFolder, ledger: Ledger, attempt: Attempt, reporter: Repo
         ) from error
     tail = MetricsTail(run.metrics, since=attempt.submitted)
     tail.read(0)
-    reason = f"its launcher on {attempt.host} ended" if attempt.executor != "slurm" else "no such job was queued"
-    ledger.close(attempt, LOST, reason, tail.steps)
+    local = attempt.executor != "slurm"
+    reason = f"its launcher on {attempt.host} ended" if local else "no such job was queued"
+    ledger.close(attempt, LOST, causes.LAUNCHER_ENDED if local else causes.NOT_SUBMITTED, reason, tail.steps)
     reporter.say(f"attempt {attempt.number}: {reason}; continuing from the newest complete checkpoint")

@@ -2,69 +2,126 @@
 
 from __future__ import annotations
 
-from neox_train.cluster.endings import DETACHED, INTERRUPTED, STOPPED, Ending, ending_of, first_failure, log_tail
-from neox_train.cluster.jobs import ENDED, PENDING, Job, JobState
+from dataclasses import dataclass, field
+
+from neox_train.cluster import causes
+from neox_train.cluster.endings import (
+    CANCELLED,
+    DETACHED,
+    FINISHED,
+    INTERRUPTED,
+    STOPPED,
+    Ending,
+    ending_of,
+    first_failure,
+    log_tail,
+)
+from neox_train.cluster.jobs import ENDED, PENDING, UNKNOWN, Job, JobState
+from neox_train.cluster.ledger import Ledger
 from neox_train.cluster.progress import MetricsTail
-from neox_train.cluster.rank_record import log_file, read_records
+from neox_train.cluster.rank_record import list_starts, log_file, read_records
 from neox_train.cluster.reporter import Reporter
+from neox_train.cluster.starts import describe_starts
 from neox_train.cluster.stop_signals import StopSignals
+from neox_train.config.layout import RunFolder
 
 
-def follow_job(job: Job, tail: MetricsTail, train_iters: int, reporter: Reporter, signals: StopSignals) -> Ending:
-    """Poll until the job is over; show its progress, and the failing rank's last lines if it fails."""
-    asked = 0
-    while True:
-        if signals.count > asked:
-            asked = signals.count
-            if ending := _obey_signal(job, asked, reporter, signals):
+@dataclass
+class Follower:
+    """Follows the newest attempt of ``ledger``, whose job is ``job``."""
+
+    run: RunFolder
+    job: Job
+    ledger: Ledger
+    train_iters: int
+    reporter: Reporter
+    signals: StopSignals
+    _asked: int = 0
+    _starts_seen: int = 0
+    _tail: MetricsTail = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tail = MetricsTail(self.run.metrics, since=self.ledger.attempts[-1].submitted)
+
+    @property
+    def steps(self) -> tuple[int | None, int | None]:
+        """First and last step that the attempt has logged."""
+        return self._tail.steps
+
+    def follow(self) -> Ending:
+        """Poll until the job is over; show its progress, and the failing rank's last lines if it fails."""
+        while True:
+            if self.signals.count > self._asked:
+                self._asked = self.signals.count
+                if ending := self._obey_signal():
+                    return ending
+            state = self.job.state()
+            self.reporter.show(self._line(state))
+            self._note_starts(is_over=False)
+            if ending := self._look_for_end(state):
+                self._tail.read(self.train_iters)
+                self._note_starts(is_over=ending.outcome != DETACHED)
+                self._quote_failing_rank(ending)
                 return ending
-        state = job.state()
-        reporter.show(_line(state, tail, train_iters))
-        if ending := _look_for_end(job, state, asked > 0, signals):
-            tail.read(train_iters)
-            _quote_failing_rank(job, ending, reporter)
-            return ending
-        signals.pause(job.poll_seconds)
+            self.signals.pause(self.job.poll_seconds)
 
-
-def _obey_signal(job: Job, asked: int, reporter: Reporter, signals: StopSignals) -> Ending | None:
-    if job.survives_launcher:
-        return Ending(DETACHED, f"{signals.name}: no longer following job {job.job_id}, which goes on")
-    if asked == 1:
-        job.request_stop()
-        reporter.say(f"{signals.name}: the ranks save and stop (once more to end them at once)")
-        return None
-    job.end()
-    return Ending(INTERRUPTED, f"ended at once by {signals.name}")
-
-
-def _look_for_end(job: Job, state: JobState, asked: bool, signals: StopSignals) -> Ending | None:
-    # The state is older than the records: an ended job's records are its last ones.
-    records = read_records(job.folder, job.job_id, job.processes)
-    failure = None if job.ends_with_its_first_rank() else first_failure(records, job.vanished_ranks())
-    if failure is None and state.phase != ENDED:
-        return None
-    ending = failure or ending_of(records, job.processes, state.detail)
-    if not job.survives_launcher:
+    def _obey_signal(self) -> Ending | None:
+        job, name = self.job, self.signals.name
+        if job.survives_launcher:
+            return Ending(DETACHED, f"{name}: no longer following job {job.job_id}, which goes on")
+        if self._asked == 1:
+            job.request_stop()
+            self.reporter.say(f"{name}: the ranks save and stop (once more to end them at once)")
+            return None
         job.end()
-    if asked and ending.outcome == STOPPED:
-        return Ending(INTERRUPTED, f"saved and stopped by {signals.name}")
-    return ending
+        return Ending(INTERRUPTED, f"ended at once by {name}", cause=causes.SIGNAL)
 
+    def _look_for_end(self, state: JobState) -> Ending | None:
+        # The state is older than the records: an ended job's records are its last ones.
+        job = self.job
+        if job.ends_with_its_first_rank() and state.phase != ENDED:
+            return None
+        records = read_records(job.folder, job.job_id, job.processes)
+        failure = None if job.ends_with_its_first_rank() else first_failure(records, job.vanished_ranks())
+        if failure is None and state.phase != ENDED:
+            return None
+        ending = failure or ending_of(records, job.processes, state)
+        if not job.survives_launcher:
+            job.end()
+        if self._asked and ending.outcome == STOPPED:
+            return Ending(INTERRUPTED, f"saved and stopped by {self.signals.name}", cause=causes.SIGNAL)
+        return ending
 
-def _quote_failing_rank(job: Job, ending: Ending, reporter: Reporter) -> None:
-    if ending.rank is None or not ending.retry:
-        # A user's error is one sentence, which the caller prints.
-        return
-    if lines := log_tail(job.folder, job.job_id, ending.rank):
-        file = log_file(job.folder, job.job_id, ending.rank)
-        reporter.quote(f"rank {ending.rank} failed; its last {len(lines)} lines ({file}):", lines)
+    def _note_starts(self, *, is_over: bool) -> None:
+        """Write down how the job's earlier starts ended, when there is a new one."""
+        job = self.job
+        if not job.survives_launcher:
+            return
+        known = len(list_starts(job.folder, job.job_id)) + is_over
+        if known == self._starts_seen or known < 2:
+            return
+        self._starts_seen = known
+        starts = describe_starts(job.folder, job.job_id, job.processes, is_over=False, cluster_name=job.cluster_name)
+        for start in starts[len(self.ledger.attempts[-1].starts) :]:
+            self.reporter.say(
+                f"start {start['start'] + 1} of job {job.job_id} ended: {start['cause']}, {start['reason']}"
+            )
+        self.ledger.update(self.ledger.attempts[-1], starts=tuple(starts))
 
+    def _quote_failing_rank(self, ending: Ending) -> None:
+        if ending.outcome in (FINISHED, STOPPED, CANCELLED, DETACHED) or ending.rank is None or not ending.retry:
+            # A user's error is one sentence, which the caller prints.
+            return
+        job = self.job
+        if lines := log_tail(job.folder, job.job_id, ending.rank):
+            file = log_file(job.folder, job.job_id, ending.rank)
+            self.reporter.quote(f"rank {ending.rank} failed; its last {len(lines)} lines ({file}):", lines)
 
-def _line(state: JobState, tail: MetricsTail, train_iters: int) -> str:
-    progress = tail.read(train_iters)
-    if state.phase == PENDING:
-        return f"waiting in the queue {state.detail}".rstrip()
-    if progress is None or tail.steps == (None, None):
-        return "the ranks start"
-    return str(progress)
+    def _line(self, state: JobState) -> str:
+        progress = self._tail.read(self.train_iters)
+        if state.phase == PENDING:
+            return f"job {self.job.job_id} is in the queue: {state.detail}"
+        training = progress is not None and self._tail.steps != (None, None)
+        if state.phase == UNKNOWN:
+            return f"{state.detail}" + (f"; {progress}" if training else "")
+        return str(progress) if training else "the ranks start"

@@ -9,14 +9,21 @@ from typing import Protocol
 PENDING = "pending"
 RUNNING = "running"
 ENDED = "ended"
+UNKNOWN = "unknown"
+"""The scheduler does not answer: nothing may be concluded."""
 
 
 @dataclass(frozen=True)
 class JobState:
-    """``phase`` is pending, running or ended; ``detail`` is the scheduler's own word for a person."""
+    """``phase`` is pending, running, ended or unknown; ``detail`` is the scheduler's word, and more for a person."""
 
     phase: str
     detail: str = ""
+
+    @property
+    def word(self) -> str:
+        """The scheduler's word alone, such as ``CANCELLED``."""
+        return self.detail.split()[0] if self.detail else ""
 
 
 class Job(Protocol):

@@ -40,9 +40,13 @@ class Attempt:
     """Cluster of a Slurm federation that took the job."""
     started: float | None = None
     ended: float | None = None
+    cause: str = ""
+    """Why it ended, in a word of neox_train.cluster.causes; ``reason`` is the sentence."""
     reason: str = ""
     first_step: int | None = None
     last_step: int | None = None
+    starts: tuple[dict[str, Any], ...] = ()
+    """Earlier starts of the same job, which Slurm queued again: number, times, step it began at, cause, reason."""
 
     @property
     def is_open(self) -> bool:
@@ -57,7 +61,7 @@ class Ledger:
         self.file = file
         content = read_json(file) or {"attempts": []}
         try:
-            self.attempts = [Attempt(**attempt) for attempt in content["attempts"]]
+            self.attempts = [_read_attempt(attempt) for attempt in content["attempts"]]
         except (KeyError, TypeError) as error:
             raise TrainingError(
                 f"{file} is not a ledger of this program ({error}); move it away to start anew"
@@ -81,10 +85,13 @@ class Ledger:
         self._write()
         return changed
 
-    def close(self, attempt: Attempt, state: str, reason: str, steps: tuple[int | None, int | None]) -> Attempt:
+    def close(
+        self, attempt: Attempt, state: str, cause: str, reason: str, steps: tuple[int | None, int | None]
+    ) -> Attempt:
         """Write how an attempt ended and the steps it logged."""
         first, last = steps
-        return self.update(attempt, state=state, reason=reason, ended=time.time(), first_step=first, last_step=last)
+        changes = {"state": state, "cause": cause, "reason": reason, "first_step": first, "last_step": last}
+        return self.update(attempt, ended=time.time(), **changes)
 
     def furthest_step(self) -> int:
         """The highest step that any ended attempt reached; 0 before the first."""
@@ -97,3 +104,7 @@ class Ledger:
         write_json(
             self.file, {"run": self.file.parent.name, "attempts": [asdict(attempt) for attempt in self.attempts]}
         )
+
+
+def _read_attempt(fields: dict[str, Any]) -> Attempt:
+    return Attempt(**{**fields, "starts": tuple(fields.get("starts", ()))})

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from neox_train.cluster.cancellation import is_cancelled
 from neox_train.cluster.ledger import Ledger
+from neox_train.cluster.live import ask_state
 from neox_train.config.layout import RunFolder
+from neox_train.errors import ConfigError
 from neox_train.files import read_json
 from neox_train.locks import is_held
 from neox_train.monitoring.metrics import last_record
@@ -34,10 +37,18 @@ def list_runs(results: Path, only: str | None = None) -> list[RunState]:
     return [describe_run(RunFolder(path)) for path in folders if only in (None, path.name)]
 
 
+def find_run(results: Path, name: str) -> RunFolder:
+    """The folder of a run; raises ConfigError where there is none of that name."""
+    run = RunFolder.of(results, name)
+    if not run.path.is_dir():
+        raise ConfigError(f"{results / 'runs'} has no run `{name}`; `neox-train status` lists those there are")
+    return run
+
+
 def describe_run(run: RunFolder) -> RunState:
-    """State of one run; nothing is changed."""
-    last = Ledger(run.ledger).last
-    attempts = len(Ledger(run.ledger).attempts)
+    """State of one run; nothing is changed, and Slurm is asked about a job that is open."""
+    ledger = Ledger(run.ledger)
+    last, attempts = ledger.last, len(ledger.attempts)
     train = last_record(run.metrics, "train") or {}
     validation = last_record(run.metrics, "validation") or {}
     failure = read_json(run.failure) or {}
@@ -53,7 +64,7 @@ def describe_run(run: RunFolder) -> RunState:
         attempts=attempts,
         job_id=last.job_id if last else None,
         changed=train.get("time") or (last.submitted if last else None),
-        note=str(failure.get("sentence") or (last.reason if last else "")),
+        note=ask_state(run, last) or str(failure.get("sentence") or (last.reason if last else "")),
     )
 
 
@@ -61,6 +72,8 @@ def _state(run: RunFolder, failure: dict[str, Any], is_open: bool) -> str:
     for marker, word in ((run.evaluation, "evaluated"), (run.converted, "converted"), (run.trained, "trained")):
         if marker.is_file():
             return word if not failure else f"{word}, {failure.get('stage')} failed"
+    if is_cancelled(run):
+        return "cancelled"
     if is_open:
         return "training" if is_held(run.lock) else "training, not followed"
     if failure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from neox_train.cluster.environment import export_lines, job_variables
@@ -38,8 +39,19 @@ def _visible_gpus() -> tuple[int, ...]:
     return tuple(int(name) for name in names) if all(name.isdigit() for name in names) else ()
 
 
-def slurm_parameters(cluster: Cluster, nodes: int, *, name: str) -> dict[str, Any]:
-    """Parameters of submitit's SlurmExecutor, named as sbatch's; what the cluster file leaves out is left out."""
+def slurm_parameters(
+    cluster: Cluster,
+    nodes: int,
+    *,
+    name: str,
+    signal_lead_seconds: int,
+    code: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Parameters of submitit's SlurmExecutor, named as sbatch's; what the cluster file leaves out is left out.
+
+    ``code`` are the variables that lead to the submitted code.
+    """
+    variables = {**job_variables(cluster), "SRUN_CPUS_PER_TASK": str(cluster.cpus_per_process), **(code or {})}
     parameters: dict[str, Any] = {
         "job_name": name,
         "partition": cluster.partition,
@@ -55,9 +67,9 @@ def slurm_parameters(cluster: Cluster, nodes: int, *, name: str) -> dict[str, An
         "nodes": nodes,
         "ntasks_per_node": cluster.processes_per_node,
         "cpus_per_task": cluster.cpus_per_process,
-        "signal_delay_s": cluster.signal_lead_seconds,
+        "signal_delay_s": signal_lead_seconds,
         "stderr_to_stdout": True,
-        "setup": [*cluster.setup, *export_lines(job_variables(cluster))],
+        "setup": [*cluster.setup, *export_lines(variables)],
         # srun does not take --cpus-per-task from sbatch since Slurm 22.05; one dead rank must end the others.
         "srun_args": ["--kill-on-bad-exit=1", f"--cpus-per-task={cluster.cpus_per_process}"],
         "additional_parameters": _additional_parameters(cluster),
@@ -71,7 +83,9 @@ def _additional_parameters(cluster: Cluster) -> dict[str, Any]:
     own: dict[str, Any] = {"requeue": True, "open-mode": "append"}
     if cluster.reservation:
         own["reservation"] = cluster.reservation
-    return {**own, **cluster.slurm_extra}
+    # An option without a value, such as exclusive, is written with an empty text or true.
+    extra = {key: True if value in ("", "true") else value for key, value in cluster.slurm_extra.items()}
+    return {**own, **extra}
 
 
 def _gpu_parameters(cluster: Cluster) -> dict[str, Any]:

@@ -17,6 +17,7 @@ class Progress:
     loss: float | None
     learning_rate: float | None
     tokens_per_second: float | None
+    tokens_per_second_per_gpu: float | None
     seconds_per_step: float | None
     mfu: float | None
 
@@ -31,7 +32,9 @@ class Progress:
             parts.append(f"loss {self.loss:.4f}")
         if self.learning_rate is not None:
             parts.append(f"lr {self.learning_rate:.2e}")
-        if self.tokens_per_second is not None:
+        if self.tokens_per_second_per_gpu is not None:
+            parts.append(f"{self.tokens_per_second_per_gpu:,.0f} tokens/s/GPU")
+        elif self.tokens_per_second is not None:
             parts.append(f"{self.tokens_per_second:,.0f} tokens/s")
         if self.mfu is not None:
             parts.append(f"MFU {self.mfu:.1%}")
@@ -112,6 +115,7 @@ def _progress(record: dict[str, Any], train_iters: int) -> Progress:
         loss=record.get("loss"),
         learning_rate=record.get("lr"),
         tokens_per_second=record.get("tokens_per_second"),
+        tokens_per_second_per_gpu=record.get("tokens_per_second_per_gpu"),
         seconds_per_step=record.get("seconds_per_step"),
         mfu=record.get("mfu"),
     )

@@ -1,12 +1,13 @@
 """What each rank says about itself: a file when it starts, rewritten when it ends.
 
 The follower reads these files, so that it needs neither the scheduler's accounting nor a pickle to know which rank
-ended first and why.
+ended first and why. A job that Slurm queued again starts again under its id: each start has its own files.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +23,7 @@ FAILED = "failed"
 
 @dataclass(frozen=True)
 class RankRecord:
-    """One rank of one job; times are seconds since the epoch, ``ended`` None while it runs."""
+    """One rank of one start of a job; times are seconds since the epoch, ``ended`` None while it runs."""
 
     rank: int
     host: str
@@ -34,23 +35,30 @@ class RankRecord:
     sentence: str = ""
     retry: bool = True
     """Whether another start can help: False after an error that is the user's to mend."""
+    cause: str = ""
+    """Why it ended, in a word of neox_train.cluster.endings."""
+    step: int = 0
+    """Last step that metrics.jsonl had when the rank started."""
 
     @classmethod
-    def begin(cls, folder: Path, job_id: str, rank: int, start: int) -> RankRecord:
+    def begin(cls, folder: Path, job_id: str, rank: int, start: int, *, step: int = 0) -> RankRecord:
         """Write and return the record of the calling process at the job's ``start``-th start."""
-        record = cls(rank, socket.gethostname(), os.getpid(), start, time.time())
-        write_json(record_file(folder, job_id, rank), asdict(record))
+        host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+        record = cls(rank, host, os.getpid(), start, time.time(), step=step)
+        write_json(record_file(folder, job_id, rank, start), asdict(record))
         return record
 
-    def end(self, folder: Path, job_id: str, outcome: str, sentence: str = "", *, retry: bool = True) -> None:
+    def end(
+        self, folder: Path, job_id: str, outcome: str, sentence: str = "", *, retry: bool = True, cause: str = ""
+    ) -> None:
         """Write how the rank ended."""
-        ended = replace(self, outcome=outcome, ended=time.time(), sentence=sentence, retry=retry)
-        write_json(record_file(folder, job_id, self.rank), asdict(ended))
+        ended = replace(self, outcome=outcome, ended=time.time(), sentence=sentence, retry=retry, cause=cause)
+        write_json(record_file(folder, job_id, self.rank, self.start), asdict(ended))
 
 
-def record_file(folder: Path, job_id: str, rank: int) -> Path:
-    """The file of one rank in a job's log folder."""
-    return folder / f"{job_id}_{rank}_rank.json"
+def record_file(folder: Path, job_id: str, rank: int, start: int = 0) -> Path:
+    """The file of one rank at one start, in a job's log folder."""
+    return folder / f"{job_id}_{rank}_start{start}_rank.json"
 
 
 def log_file(folder: Path, job_id: str, rank: int) -> Path:
@@ -58,7 +66,23 @@ def log_file(folder: Path, job_id: str, rank: int) -> Path:
     return folder / f"{job_id}_{rank}_log.out"
 
 
-def read_records(folder: Path, job_id: str, processes: int) -> dict[int, RankRecord]:
-    """Records by rank, of those ranks that have started."""
-    found = ((rank, read_json(record_file(folder, job_id, rank))) for rank in range(processes))
+def list_starts(folder: Path, job_id: str) -> list[int]:
+    """Starts of a job that any rank has reached, oldest first."""
+    pattern = re.compile(rf"{re.escape(job_id)}_\d+_start(\d+)_rank\.json")
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return sorted({int(match.group(1)) for name in names if (match := pattern.fullmatch(name))})
+
+
+def read_start(folder: Path, job_id: str, processes: int, start: int) -> dict[int, RankRecord]:
+    """Records by rank of one start, of those ranks that have reached it."""
+    found = ((rank, read_json(record_file(folder, job_id, rank, start))) for rank in range(processes))
     return {rank: RankRecord(**value) for rank, value in found if value is not None}
+
+
+def read_records(folder: Path, job_id: str, processes: int) -> dict[int, RankRecord]:
+    """Records by rank of the job's newest start; empty before the first."""
+    starts = list_starts(folder, job_id)
+    return read_start(folder, job_id, processes, starts[-1]) if starts else {}

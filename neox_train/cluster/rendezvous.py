@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from neox_train.errors import TrainingError
+from neox_train.cluster.slurm_state import run_command
+from neox_train.errors import PeerLostError, TrainingError
 from neox_train.files import read_json, write_json
 
 FIRST_PORT = 10000
@@ -79,7 +81,7 @@ def agree_on_address(
 ) -> tuple[str, int]:
     """Address and port that rank 0 chose and wrote to ``folder`` for the job's ``start``-th start.
 
-    Every rank calls it. Raises TrainingError when rank 0 has written nothing within ``wait_seconds``.
+    Every rank calls it. Raises PeerLostError when rank 0 has written nothing within ``wait_seconds``.
     """
     file = folder / f"rendezvous-{job_id}-{start}.json"
     if rank == 0:
@@ -87,7 +89,7 @@ def agree_on_address(
     deadline = time.monotonic() + wait_seconds
     while (agreed := read_json(file)) is None:
         if time.monotonic() >= deadline:
-            raise TrainingError(
+            raise PeerLostError(
                 f"rank {rank} waited {wait_seconds:.0f} s for rank 0 to start (no {file.name} in {folder}); "
                 "see the log of rank 0 there"
             )
@@ -97,11 +99,39 @@ def agree_on_address(
     return str(agreed["address"]), int(agreed["port"])
 
 
-def resolve_ipv4(host: str, fallback: str | None = None) -> str:
-    """IPv4 address of ``host``, or ``fallback`` where its name does not resolve; else TrainingError."""
+def find_address(host: str, *, several_nodes: bool) -> str:
+    """IPv4 address of a job's first node that its other nodes can reach.
+
+    Its name first, then the address that Slurm itself uses for the node, then the one that srun came from: node names
+    need not resolve, and Debian resolves a host's own name to a loopback address.
+    """
+    found = []
+    for name in _names_of(host):
+        try:
+            found.append(resolve_ipv4(name))
+        except TrainingError:
+            continue
+        if not several_nodes or not found[-1].startswith("127."):
+            return found[-1]
+    if found:
+        return found[0]
+    raise TrainingError(
+        f"the first node `{host}` has no IPv4 address, by its name or by `scontrol show node`; the ranks cannot meet"
+    )
+
+
+def _names_of(host: str) -> Iterator[str]:
+    yield host
+    answer = run_command(["scontrol", "-o", "show", "node", host])
+    if match := re.search(r"NodeAddr=(\S+)", answer.out):
+        yield match.group(1)
+    if address := os.environ.get("SLURM_LAUNCH_NODE_IPADDR"):
+        yield address
+
+
+def resolve_ipv4(host: str) -> str:
+    """IPv4 address of ``host``; TrainingError where its name does not resolve."""
     try:
         return str(socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
-        if fallback:
-            return fallback
-        raise TrainingError(f"the first node `{host}` has no IPv4 address ({error}); the ranks cannot meet") from error
+        raise TrainingError(f"`{host}` has no IPv4 address ({error})") from error

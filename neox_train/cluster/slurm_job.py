@@ -1,101 +1,139 @@
-"""A training in Slurm: submitted through submitit, asked after with squeue and sacct, found again by name."""
+"""A training in Slurm: submitted through submitit, asked after with one squeue for all runs, found again by name."""
 
 from __future__ import annotations
 
-import subprocess
 import time
-from pathlib import Path
 
-from neox_train.cluster.environment import clean_environment
-from neox_train.cluster.jobs import ENDED, PENDING, JobState
+from neox_train.cluster.job_note import JobNote
+from neox_train.cluster.jobs import ENDED, PENDING, UNKNOWN, JobState
 from neox_train.cluster.ledger import Attempt
 from neox_train.cluster.parameters import rank_python, slurm_parameters
-from neox_train.cluster.rank_record import RUNNING as RANK_RUNNING
-from neox_train.cluster.rank_record import read_records
-from neox_train.cluster.sbatch import SbatchExecutor
-from neox_train.cluster.slurm_state import (
-    ask_accounting,
-    ask_queue,
-    find_by_name,
-    is_limbo,
-    on_cluster,
-    run_command,
-)
+from neox_train.cluster.queue_board import QueueBoard, QueueEntry, QueueLook, ask_interval_seconds
+from neox_train.cluster.rank_record import FINISHED, list_starts, read_start
+from neox_train.cluster.sbatch import SbatchExecutor, wait_for_sbatch
+from neox_train.cluster.signal_lead import choose_lead_seconds
+from neox_train.cluster.slurm_state import ask_accounting, classify, find_by_name, is_limbo, on_cluster, run_command
+from neox_train.cluster.snapshot import code_variables, take_snapshot
 from neox_train.cluster.worker import run_rank
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
 from neox_train.errors import TrainingError
 
-_LIMBO_SECONDS = 300.0
-_SILENCE_SECONDS = 600.0
+_LIMBO_SECONDS = 20.0
+"""squeue shows a requeued job as pending at once; what stays NODE_FAIL or PREEMPTED for longer is over."""
+_ACCOUNTING_LIMBO_SECONDS = 120.0
+_GONE_SECONDS = 10.0
+"""For the ranks' last words to arrive over a network file system."""
+_NAME_LOOKS = 3
+_NAME_PAUSE_SECONDS = 1.0
 
 
 class SlurmJob:
     """One job of a run; it goes on when nobody follows it."""
 
     survives_launcher = True
-    poll_seconds = 15.0
 
-    def __init__(
-        self, job_id: str, folder: Path, processes: int, submitted: float, cluster_name: str | None = None
-    ) -> None:
+    def __init__(self, run: RunFolder, attempt: Attempt, job_id: str, cluster_name: str | None) -> None:
         self.job_id = job_id
         self.cluster_name = cluster_name
-        self.folder = folder
-        self.processes = processes
-        self._since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(submitted - 60))
-        self._unsure_since: float | None = None
+        self.folder = run.path / attempt.folder
+        self.processes = attempt.processes
+        self.ask_seconds = ask_interval_seconds()
+        self.poll_seconds = min(5.0, self.ask_seconds)
+        self._submitted = attempt.submitted
+        self._board = QueueBoard.of(run, cluster_name)
+        self._unsure_since: tuple[str, float] | None = None
 
     @classmethod
-    def submit(cls, run: RunFolder, cluster: Cluster, nodes: int, folder: Path, name: str) -> SlurmJob:
-        """Submit one job; its name is in the ledger already.
+    def submit(cls, run: RunFolder, cluster: Cluster, attempt: Attempt) -> SlurmJob:
+        """Submit the job of an attempt, whose intent is in the ledger already.
 
-        Raises TrainingError when sbatch refuses, does not answer or names no id: the job may exist all the same, so the
-        caller leaves the attempt open, and ``attach`` looks for the name.
+        Raises TrainingError when sbatch refuses, UnclearSubmissionError when the job may exist all the same: the
+        attempt stays open then, and ``attach`` looks for its name.
         """
-        with clean_environment():
-            try:
-                executor = SbatchExecutor(folder=folder.absolute(), python=rank_python(cluster))
-                executor.update_parameters(**slurm_parameters(cluster, nodes, name=name))
-                job = executor.submit(run_rank, str(run.path.absolute()))
-            except (RuntimeError, subprocess.SubprocessError) as error:
-                raise TrainingError(f"run {run.name} was not submitted: {str(error).strip()}") from error
-        processes = nodes * cluster.processes_per_node
-        return cls(job.job_id, folder, processes, time.time(), executor.cluster_name)
+        folder = (run.path / attempt.folder).absolute()
+        lead = choose_lead_seconds(cluster, run)
+        JobNote.write(folder, cluster, signal_lead_seconds=lead)
+        code = code_variables(take_snapshot(run))
+        try:
+            executor = SbatchExecutor(folder=folder, python=rank_python(cluster))
+        except RuntimeError as error:
+            raise TrainingError(f"run {run.name} was not submitted: {error}") from error
+        executor.update_parameters(
+            **slurm_parameters(cluster, attempt.nodes, name=attempt.name, signal_lead_seconds=lead, code=code)
+        )
+        job_id = executor.submit_one(run_rank, str(run.path.absolute()))
+        return cls(run, attempt, job_id, executor.cluster_name)
 
     @classmethod
-    def attach(cls, attempt: Attempt, folder: Path) -> SlurmJob | None:
-        """The job of an open attempt; None when it was never queued."""
-        job_id = attempt.job_id or find_by_name(attempt.name)
-        if job_id is None:
-            return None
-        return cls(job_id, folder, attempt.processes, attempt.submitted, attempt.cluster_name)
+    def attach(cls, run: RunFolder, attempt: Attempt) -> SlurmJob | None:
+        """The job of an open attempt; None when it was never queued.
+
+        Raises SlurmSilentError while Slurm does not answer.
+        """
+        if attempt.job_id:
+            return cls(run, attempt, attempt.job_id, attempt.cluster_name)
+        wait_for_sbatch(run.path / attempt.folder)
+        for look in range(_NAME_LOOKS):
+            if look:
+                time.sleep(_NAME_PAUSE_SECONDS)
+            if job_id := find_by_name(attempt.name, attempt.submitted):
+                return cls(run, attempt, job_id, attempt.cluster_name)
+        return None
 
     def state(self) -> JobState:
-        """Finished by the ranks' own records, else squeue's word, else the accounting's.
+        """Finished by the ranks' own records, else squeue's word, else the accounting's, else that it is gone.
 
-        A node failure counts as an end, and silence of all sources as a loss, only when it lasts.
+        A node failure counts as an end only when it lasts. While Slurm does not answer the state is unknown.
         """
-        records = read_records(self.folder, self.job_id, self.processes)
-        if len(records) == self.processes and all(r.outcome == "finished" for r in records.values()):
+        if self._all_finished():
             return JobState(ENDED, "COMPLETED")
-        state = self._ask()
-        if state is not None and not is_limbo(state):
+        look = self.look()
+        entry = look.jobs.get(self.job_id)
+        if entry:
+            return self._settle("queue", self._describe(entry, look), _LIMBO_SECONDS)
+        told = ask_accounting(self.job_id, self._submitted, self.cluster_name)
+        if told and (told.phase == ENDED or not look.error):
+            return self._settle("accounting", told, _ACCOUNTING_LIMBO_SECONDS)
+        if look.error:
+            since = time.strftime("%H:%M:%S", time.localtime(look.answered)) if look.answered else "the start"
+            return JobState(UNKNOWN, f"Slurm does not answer since {since} ({look.error}); the job goes on")
+        return self._settle("gone", JobState(ENDED, "GONE"), _GONE_SECONDS)
+
+    def look(self) -> QueueLook:
+        """squeue's present answer; never one from before the submission."""
+        return self._board.look(newer_than=max(self._submitted, time.time() - 0.9 * self.ask_seconds))
+
+    def _all_finished(self) -> bool:
+        # Rank 0 alone first: a large job has hundreds of records on a network file system.
+        newest = list_starts(self.folder, self.job_id)[-1:]
+        first = read_start(self.folder, self.job_id, 1, newest[0]) if newest else {}
+        if not first or first[0].outcome != FINISHED:
+            return False
+        records = read_start(self.folder, self.job_id, self.processes, newest[0])
+        return len(records) == self.processes and all(r.outcome == FINISHED for r in records.values())
+
+    def _settle(self, source: str, state: JobState, seconds: float) -> JobState:
+        """``state``, unless it is an end that may yet be undone: then pending until it has lasted."""
+        if not is_limbo(state) and state.word != "GONE":
             self._unsure_since = None
             return state
-        self._unsure_since = self._unsure_since or time.monotonic()
-        unsure_seconds = time.monotonic() - self._unsure_since
-        if state is not None:
-            return state if unsure_seconds > _LIMBO_SECONDS else JobState(PENDING, state.detail)
-        if unsure_seconds > _SILENCE_SECONDS and all(r.outcome != RANK_RUNNING for r in records.values()):
-            return JobState(ENDED, "unknown to Slurm")
-        return JobState(PENDING, "(Slurm does not answer)")
+        key = f"{source} {state.word}"
+        if self._unsure_since is None or self._unsure_since[0] != key:
+            self._unsure_since = (key, time.monotonic())
+        lasted = time.monotonic() - self._unsure_since[1] >= seconds
+        return state if lasted else JobState(PENDING, state.detail)
 
-    def _ask(self) -> JobState | None:
-        with clean_environment():
-            return ask_queue(self.job_id, self.cluster_name) or ask_accounting(
-                self.job_id, self._since, self.cluster_name
-            )
+    def _describe(self, entry: QueueEntry, look: QueueLook) -> JobState:
+        state = classify(entry.state, entry.reason)
+        if state.phase != PENDING or entry.state != "PENDING":
+            return state
+        parts = [state.detail]
+        if place := look.position(self.job_id):
+            parts.append(f"place {place[0]} of {place[1]} in {entry.partition}")
+        if entry.start_estimate not in ("", "N/A"):
+            parts.append(f"start expected {entry.start_estimate.replace('T', ' ')}")
+        return JobState(PENDING, ", ".join(parts))
 
     def vanished_ranks(self) -> list[int]:
         """None: Slurm watches the processes."""
@@ -110,9 +148,10 @@ class SlurmJob:
         self._scancel("--signal=USR2")
 
     def end(self) -> None:
-        """Cancel the job."""
+        """Cancel the job; raises TrainingError when Slurm refuses."""
         self._scancel()
 
     def _scancel(self, *options: str) -> None:
-        with clean_environment():
-            run_command(["scancel", *on_cluster(self.cluster_name), *options, self.job_id])
+        answer = run_command(["scancel", *on_cluster(self.cluster_name), *options, self.job_id])
+        if answer.code != 0:
+            raise TrainingError(f"scancel of job {self.job_id} failed: {(answer.err or answer.out).strip()}")

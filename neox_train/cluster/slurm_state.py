@@ -1,4 +1,4 @@
-"""Where a Slurm job is, asked of squeue and, for older jobs, of the accounting.
+"""Slurm's commands and its words for where a job is.
 
 submitit asks the accounting alone, which many clusters lack, and takes a node failure for an end though Slurm starts
 the job again.
@@ -7,17 +7,28 @@ the job again.
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from neox_train.cluster.environment import clean_variables
 from neox_train.cluster.jobs import ENDED, PENDING, RUNNING, JobState
+from neox_train.errors import TrainingError
 
 Command = Callable[[Sequence[str]], "Answer"]
 
+COMMAND_SECONDS = 30.0
 _RUNNING_WORDS = {"RUNNING"}
 _ENDED_WORDS = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "REVOKED"}
 _LIMBO_WORDS = {"NODE_FAIL", "PREEMPTED"}
 """Slurm mostly queues these again within seconds."""
+_UNKNOWN_ID = "Invalid job id"
+
+
+class SlurmSilentError(TrainingError):
+    """Slurm's controller does not answer: nothing is known, and nothing may be concluded."""
+
+    retry = True
 
 
 @dataclass(frozen=True)
@@ -30,9 +41,17 @@ class Answer:
 
 
 def run_command(command: Sequence[str]) -> Answer:
-    """Run a Slurm command; one that is missing or hangs counts as failed."""
+    """Run a Slurm command without the variables of an outer job; one that is missing or hangs counts as failed."""
     try:
-        result = subprocess.run(list(command), capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run(
+            list(command),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMMAND_SECONDS,
+            check=False,
+            env=clean_variables(),
+        )
     except (FileNotFoundError, subprocess.TimeoutExpired) as error:
         return Answer(127, "", str(error))
     return Answer(result.returncode, result.stdout, result.stderr)
@@ -49,7 +68,7 @@ def classify(word: str, reason: str = "") -> JobState:
 
 def is_limbo(state: JobState) -> bool:
     """Whether the job ended in a way that Slurm often undoes by queueing it again."""
-    return state.phase == ENDED and state.detail.split(" ")[0] in _LIMBO_WORDS
+    return state.phase == ENDED and state.word in _LIMBO_WORDS
 
 
 def on_cluster(name: str | None) -> list[str]:
@@ -57,33 +76,46 @@ def on_cluster(name: str | None) -> list[str]:
     return ["-M", name] if name else []
 
 
-def ask_queue(job_id: str, cluster_name: str | None = None, run: Command = run_command) -> JobState | None:
-    """squeue's word on a job; None when it no longer knows the id or does not answer."""
-    answer = run(["squeue", *on_cluster(cluster_name), "-h", "-a", "-t", "all", "-j", job_id, "-o", "%T|%r"])
-    # With -M the first line names the cluster.
-    line = [text for text in answer.out.splitlines() if "|" in text][:1]
-    if answer.code != 0 or not line:
-        return None
-    word, _, reason = line[0].partition("|")
-    return classify(word, reason)
-
-
 def ask_accounting(
-    job_id: str, since: str, cluster_name: str | None = None, run: Command = run_command
+    job_id: str, since: float, cluster_name: str | None = None, run: Command = run_command
 ) -> JobState | None:
     """sacct's word on a job submitted after ``since`` (ids are reused after a reset); None without an answer."""
-    answer = run(["sacct", *on_cluster(cluster_name), "-n", "-X", "-P", "-j", job_id, "-S", since, "-o", "State"])
+    options = ["-n", "-X", "-P", "-j", job_id, "-S", format_time(since), "-o", "State"]
+    answer = run(["sacct", *on_cluster(cluster_name), *options])
     line = answer.out.strip().splitlines()[-1:]
     return classify(line[0]) if answer.code == 0 and line else None
 
 
-def find_by_name(name: str, run: Command = run_command) -> str | None:
-    """Id of the newest job of that name, by squeue and then by sacct; None when neither knows one."""
-    for command in (
-        ["squeue", "-h", "-a", "-t", "all", "--me", "--name", name, "-o", "%i"],
-        ["sacct", "-n", "-X", "-P", "--name", name, "-o", "JobID"],
-    ):
-        answer = run(command)
-        if answer.code == 0 and answer.out.split():
-            return answer.out.split()[-1]
-    return None
+def find_by_name(name: str, since: float, run: Command = run_command) -> str | None:
+    """Id of the newest job of that name submitted after ``since``, ended or not; None when Slurm knows of none.
+
+    Raises SlurmSilentError when squeue does not answer: a second job must not be submitted on a guess.
+    """
+    found = _ask_names(["-t", "all", "--name", name], run)
+    if not found:
+        answer = run(["sacct", "-n", "-X", "-P", "--name", name, "-S", format_time(since), "-o", "JobID"])
+        found = _ids(answer.out) if answer.code == 0 else []
+    return found[-1] if found else None
+
+
+def find_living(name: str, run: Command = run_command) -> str | None:
+    """Id of a job of that name that waits or runs; raises SlurmSilentError when squeue does not answer."""
+    found = _ask_names(["--name", name], run)
+    return found[-1] if found else None
+
+
+def _ask_names(options: Sequence[str], run: Command) -> list[str]:
+    answer = run(["squeue", "-h", "-a", "--me", *options, "-o", "%i"])
+    if answer.code != 0:
+        reason = (answer.err or answer.out).strip().splitlines()[:1]
+        raise SlurmSilentError(f"squeue does not answer ({reason[0] if reason else 'no reason given'})")
+    return _ids(answer.out)
+
+
+def _ids(output: str) -> list[str]:
+    return [word for word in output.split() if word.isdigit()]
+
+
+def format_time(seconds: float) -> str:
+    """A time since the epoch as Slurm reads it, a minute early for clocks that differ."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seconds - 60))

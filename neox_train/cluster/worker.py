@@ -7,26 +7,30 @@ computing Python may differ.
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
+import time
 from pathlib import Path
-from types import FrameType
 
 import submitit
 
+from neox_train.cluster import causes
 from neox_train.cluster.environment import rank_variables
+from neox_train.cluster.health import require_health, require_network
+from neox_train.cluster.job_note import JobNote
+from neox_train.cluster.nodelist import require_even
 from neox_train.cluster.rank_record import FAILED, FINISHED, STOPPED, RankRecord
-from neox_train.cluster.rendezvous import agree_on_address, resolve_ipv4
+from neox_train.cluster.rank_signals import install_handlers, signal_seen
+from neox_train.cluster.rendezvous import agree_on_address, find_address
+from neox_train.cluster.requeue import ask_job, requeue_job, why_stopped
+from neox_train.cluster.start_limit import require_progress
 from neox_train.config.layout import RunFolder
-from neox_train.errors import TrainingError, UserError
+from neox_train.errors import UserError
 from neox_train.locks import hold_lock
-from neox_train.training.stop import request_stop
+from neox_train.monitoring.metrics import last_record
+from neox_train.training.stall import report_stalls_to
 
 START_SECONDS = 300.0
 """How long ranks wait for each other to start, and for the ranks of an ended job to go."""
-
-_wall_signal_seen = False
 
 
 def ranks_lock(run: RunFolder) -> Path:
@@ -39,71 +43,63 @@ def run_rank(run_folder: str) -> str:
 
     The rank, the number of ranks and the log folder come from submitit's job environment.
     """
+    # First of all: until then a signal would kill the process.
+    install_handlers()
     run = RunFolder(Path(run_folder))
     job = submitit.JobEnvironment()
     folder, job_id, rank = job.paths.folder, job.job_id, job.global_rank
     start = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
-    record = RankRecord.begin(folder, job_id, rank, start)
+    record = RankRecord.begin(folder, job_id, rank, start, step=_last_step(run) if rank == 0 else 0)
+    report_stalls_to(lambda sentence: record.end(folder, job_id, FAILED, sentence, cause=causes.HANG))
     try:
-        install_handlers()
-        with hold_lock(ranks_lock(run), shared=True, wait_seconds=START_SECONDS):
-            address, port = agree_on_address(
-                folder, job_id=job_id, start=start, rank=rank, address=own_address(job), wait_seconds=START_SECONDS
-            )
-            os.environ.update(
-                rank_variables(
-                    rank=rank, world_size=job.num_tasks, local_rank=job.local_rank, address=address, port=port
-                )
-            )
-            from neox_train.training.entry import train_rank
-
-            outcome = FINISHED if train_rank(run_folder) == FINISHED else STOPPED
+        outcome = _train(run, job, record)
     except UserError as error:
         # No traceback for the user's own: what the follower shows is this sentence.
         print(f"error: {error}", file=sys.stderr, flush=True)
-        record.end(folder, job_id, FAILED, str(error), retry=False)
+        record.end(folder, job_id, FAILED, str(error), retry=error.retry, cause=error.cause)
         sys.exit(error.exit_code)
     except BaseException as error:
-        record.end(folder, job_id, FAILED, f"{type(error).__name__}: {error}")
+        record.end(folder, job_id, FAILED, f"{type(error).__name__}: {error}", cause=causes.ERROR)
         raise
-    record.end(folder, job_id, outcome)
-    if outcome == STOPPED and rank == 0 and _wall_signal_seen and job.cluster == "slurm":
-        _requeue(job_id)
+    if outcome == FINISHED:
+        record.end(folder, job_id, FINISHED, cause=causes.FINISHED)
+        return outcome
+    in_slurm = job.cluster == "slurm"
+    facts = ask_job(job_id) if in_slurm and rank == 0 else ""
+    cause = why_stopped(JobNote.read(folder), facts, seconds=time.time() - record.started)
+    record.end(folder, job_id, STOPPED, f"saved and stopped on {signal_seen() or 'the word of a peer'}", cause=cause)
+    if in_slurm and rank == 0:
+        requeue_job(folder, job_id, job.num_tasks, start)
     return outcome
 
 
-def install_handlers() -> None:
-    """Take USR2 (the wall comes) and SIGTERM from submitit's handlers: both ask the training loop to save and stop.
-
-    submitit's own would requeue from rank 0 while the others train on. A hang-up of the terminal and a keyboard's
-    interrupt are the launcher's business, which asks the ranks by SIGTERM.
-    """
-    signal.signal(signal.SIGUSR2, _on_wall_signal)
-    signal.signal(signal.SIGTERM, _on_terminate)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _last_step(run: RunFolder) -> int:
+    return int((last_record(run.metrics, "train") or {}).get("step", 0))
 
 
-def _on_wall_signal(signum: int, frame: FrameType | None) -> None:
-    global _wall_signal_seen
-    _wall_signal_seen = True
-    request_stop("the time limit is near (SIGUSR2)")
+def _train(run: RunFolder, job: submitit.JobEnvironment, record: RankRecord) -> str:
+    folder, job_id, rank, start = job.paths.folder, job.job_id, job.global_rank, record.start
+    note = JobNote.read(folder) if job.cluster == "slurm" else None
+    if note:
+        require_even(os.environ.get("SLURM_STEP_TASKS_PER_NODE") or os.environ.get("SLURM_TASKS_PER_NODE", "1"))
+        if rank == 0:
+            require_progress(folder, job_id, record, starts_allowed=max(1, note.cluster.max_restarts))
+        require_health(note, run, local_rank=job.local_rank)
+    with hold_lock(ranks_lock(run), shared=True, wait_seconds=START_SECONDS):
+        address, port = agree_on_address(
+            folder, job_id=job_id, start=start, rank=rank, address=own_address(job), wait_seconds=START_SECONDS
+        )
+        os.environ.update(
+            rank_variables(rank=rank, world_size=job.num_tasks, local_rank=job.local_rank, address=address, port=port)
+        )
+        from neox_train.training.entry import train_rank
 
-
-def _on_terminate(signum: int, frame: FrameType | None) -> None:
-    request_stop("the job was asked to end (SIGTERM)")
+        after_start = (lambda: require_network(note)) if note else None
+        return FINISHED if train_rank(str(run.path), after_start=after_start) == FINISHED else STOPPED
 
 
 def own_address(job: submitit.JobEnvironment) -> str:
-    """Address of this job's first node, as rank 0 publishes it."""
+    """Address of this job's first node, as rank 0 publishes it; empty on the other ranks, which do not ask for it."""
     if job.cluster != "slurm":
         return "127.0.0.1"
-    # Node names need not resolve everywhere; the step is launched from the batch host, which is the first node.
-    return resolve_ipv4(job.hostnames[0], os.environ.get("SLURM_LAUNCH_NODE_IPADDR"))
-
-
-def _requeue(job_id: str) -> None:
-    """Put the job back into the queue under its id; only rank 0 does, after every rank has saved."""
-    result = subprocess.run(["scontrol", "requeue", job_id], capture_output=True, text=True, timeout=60, check=False)
-    if result.returncode != 0:
-        raise TrainingError(f"job {job_id} saved and stopped, but could not be requeued: {result.stderr.strip()}")
+    return find_address(job.hostnames[0], several_nodes=job.num_nodes > 1) if job.global_rank == 0 else ""

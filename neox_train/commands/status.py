@@ -1,4 +1,4 @@
-"""``neox-train status``: where every run stands, from its files alone."""
+"""``neox-train status``: where every run stands, from its files and from Slurm."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ def status(
     from rich.console import Console
     from rich.table import Table
 
-    from neox_train.cluster.overview import list_runs
-    from neox_train.errors import ConfigError
+    from neox_train.cluster.overview import find_run, list_runs
 
+    if run:
+        find_run(results, run)
     rows = list_runs(results, run)
-    if run and not rows:
-        raise ConfigError(f"{results / 'runs'} has no run `{run}`; `neox-train status` lists those there are")
     if not rows:
         typer.echo(f"no runs in {results / 'runs'} yet")
         return

@@ -13,7 +13,7 @@ from typing import TypeVar
 import torch
 
 from neox_train.checkpoint.collective import RanksFailedError, run_on_first
-from neox_train.errors import TrainingError
+from neox_train.errors import PeerLostError, TrainingError
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ def start_process_group(backend: str) -> RankContext:
     """Join the process group that RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT describe.
 
     ``nccl`` becomes ``gloo`` on a machine without GPUs. A process without RANK trains alone. Raises TrainingError
-    when only some of the variables are set or the group cannot form.
+    when only some of the variables are set, PeerLostError when the group cannot form.
     """
     _set_alone_if_not_launched()
     rank, world_size, local_rank = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
@@ -53,7 +53,7 @@ def start_process_group(backend: str) -> RankContext:
     try:
         deepspeed.init_distributed(dist_backend=backend, timeout=COLLECTIVE_TIMEOUT, verbose=False)
     except (RuntimeError, ValueError) as error:
-        raise TrainingError(
+        raise PeerLostError(
             f"rank {rank} of {world_size} could not join the process group at {place} ({backend}: {_first_line(error)})"
             "; see the other ranks' logs, then repeat"
         ) from error

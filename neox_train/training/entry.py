@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
 
 
-def train_rank(run_folder: str) -> str:
+def train_rank(run_folder: str, *, after_start: Callable[[], None] | None = None) -> str:
     """Train or resume the run in ``run_folder`` as one rank: ``finished``, or ``stopped`` after a save.
 
     RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say which rank; without them it trains alone. The
-    caller holds the run's lock. A run that is already trained only gets its finished.json again. Raises UserErrors,
-    the same on every rank where the ranks agreed on it.
+    caller holds the run's lock; ``after_start`` is called once the process group has formed. A run that is already
+    trained only gets its finished.json again. Raises UserErrors, the same on every rank where the ranks agreed on it.
     """
     watch_launcher()
     if threads := os.environ.get("OMP_NUM_THREADS"):
@@ -47,6 +48,8 @@ def train_rank(run_folder: str) -> str:
     config = read_config(run)
     context = start_process_group(config.distributed_backend)
     with explain_failures(context):
+        if after_start is not None:
+            after_start()
         outcome = _train(run, config, context)
     leave_at_exit()
     return outcome

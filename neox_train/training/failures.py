@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from neox_train.errors import TrainingError
+from neox_train.errors import PeerLostError, TrainingError
 from neox_train.training.distributed import RankContext
 
 _LOST_PEER = ("connection closed by peer", "connection reset by peer", "socket closed", "broken pipe", "timed out")
@@ -16,7 +16,7 @@ _COMMUNICATION = ("gloo", "nccl", "store", "processgroup")
 
 @contextmanager
 def explain_failures(context: RankContext) -> Iterator[None]:
-    """Turn a lost peer and a full GPU into TrainingError; other errors are faults of the program and stay."""
+    """Turn a lost peer (PeerLostError) and a full GPU (TrainingError) into sentences; other errors stay as they are."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -28,7 +28,7 @@ def explain_failures(context: RankContext) -> Iterator[None]:
     except RuntimeError as error:
         if not is_lost_peer(error):
             raise
-        raise TrainingError(
+        raise PeerLostError(
             f"rank {context.rank}: another rank is gone ({_first_line(error)}); the log of the rank that ended first "
             "says why, and the same command continues from the newest checkpoint"
         ) from error

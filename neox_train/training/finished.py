@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TRAIN_LOSS = "train_loss"
 SECONDS = "seconds"
 PEAK_MEMORY_GIB = "peak_memory_gib"
+SAVE_SECONDS = "save_seconds"
 """Names in ``TrainerState.extra``: a checkpoint alone is enough to write this record again."""
 
 

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neox_train.checkpoint.state import TrainerState
-from neox_train.errors import TrainingError
+from neox_train.errors import NonFiniteError
 from neox_train.monitoring.metrics import MetricsWriter
 from neox_train.training.cadence import last_step, logs_at, saves_at, validates_at
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext, reduce_max
-from neox_train.training.finished import PEAK_MEMORY_GIB, SECONDS, TRAIN_LOSS
+from neox_train.training.finished import PEAK_MEMORY_GIB, SAVE_SECONDS, SECONDS, TRAIN_LOSS
 from neox_train.training.meter import IntervalMeter, finite_or_none, measure_peak_memory_gib
 from neox_train.training.nonfinite import SkipCounter, not_finite_at_the_end
 from neox_train.training.progress import format_step, say
 from neox_train.training.saving import CheckpointKeeper
 from neox_train.training.schedule import LearningRateSchedule
+from neox_train.training.stall import StallWatch
 from neox_train.training.step import StepResult, measure_validation_loss, run_step
 from neox_train.training.stop import stop_reason
 
@@ -56,15 +57,21 @@ class TrainingLoop:
         self._skips = SkipCounter(total=self.state.skipped_steps)
         self._seconds_before = float(self.state.extra.get(SECONDS, 0.0))
         self._started = time.monotonic()
+        self._watch = StallWatch(self.context.rank)
 
     def run(self) -> str:
         """Train; ``finished`` at the last step, ``stopped`` after a save when a rank was asked to stop."""
+        with self._watch:
+            return self._run()
+
+    def _run(self) -> str:
         batches = self.data.train_batches(self.config, self.context, self.state.consumed_samples)
         if self.state.step == 0 and saves_at(self.config, 0):
             self._save()
         while self.state.step < self._last_step:
             result = self._step(batches)
             step = self.state.step
+            self._watch.beat(step)
             if validates_at(self.config, step):
                 self._validate()
             if result.stop or saves_at(self.config, step) or step == self._last_step:
@@ -132,7 +139,7 @@ class TrainingLoop:
         if math.isfinite(result.loss):
             self._save(prune=result.update.applied)
         elif self.state.step == self._last_step:
-            raise TrainingError(not_finite_at_the_end(self.state.step, self._describe_saved()))
+            raise NonFiniteError(not_finite_at_the_end(self.state.step, self._describe_saved()))
         else:
             self._say(f"step {self.state.step} is not saved, its loss is not finite; {self._describe_saved()}")
 
@@ -140,7 +147,11 @@ class TrainingLoop:
         self.state.extra[SECONDS] = self._seconds_before + time.monotonic() - self._started
         began = time.monotonic()
         self.saved = self.keeper.save(self.state, prune=prune)
-        self._say(f"saved {self.saved} in {time.monotonic() - began:.1f} s")
+        seconds = time.monotonic() - began
+        # In the checkpoint after this one: the signal before the wall must come early enough for the next save.
+        self.state.extra[SAVE_SECONDS] = seconds
+        self._watch.beat(self.state.step)
+        self._say(f"saved {self.saved} in {seconds:.1f} s")
 
     def _describe_saved(self) -> str:
         return "there is no checkpoint yet" if self.saved is None else f"{self.saved} is intact"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from neox_train.errors import TrainingError
+from neox_train.errors import NonFiniteError
 
 MAX_CONSECUTIVE_SKIPS = 50
 """GPT-NeoX's limit. A dynamic loss scale starting at 2^32 finds its level well within it."""
@@ -21,7 +21,7 @@ class SkipCounter:
     limit: int = MAX_CONSECUTIVE_SKIPS
 
     def count(self, *, step: int, applied: bool, loss: float, loss_scale: float | None, checkpoint: str) -> None:
-        """Take note of one step; raises TrainingError at the limit of consecutive skips.
+        """Take note of one step; raises NonFiniteError at the limit of consecutive skips.
 
         ``checkpoint`` names what the weights can be resumed from, for the sentence.
         """
@@ -32,7 +32,7 @@ class SkipCounter:
         self.streak += 1
         if self.streak >= self.limit:
             scale = f", loss scale {loss_scale:g}" if loss_scale is not None else ""
-            raise TrainingError(
+            raise NonFiniteError(
                 f"step {step}: the gradients were not finite in {self.streak} consecutive steps (loss {loss:g}{scale})"
                 f", so the training stopped; {checkpoint}; {_REMEDY}"
             )

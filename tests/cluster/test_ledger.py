@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from neox_train.cluster import causes
 from neox_train.cluster import ledger as states
 from neox_train.cluster.ledger import Attempt, Ledger
 from neox_train.errors import TrainingError
@@ -24,11 +25,12 @@ def test_attempts_survive_the_process_that_wrote_them(tmp_path: Path) -> None:
     file = tmp_path / "run" / "job.json"
     ledger = Ledger(file)
     first = ledger.update(ledger.add(attempt(1)), job_id="17", state=states.RUNNING)
+    first = ledger.update(first, starts=({"start": 0, "cause": causes.WALL},))
     again = Ledger(file).last
     assert again == first
     assert again is not None
     assert again.is_open
-    ledger.close(first, states.LOST, "its launcher ended", (1, 40))
+    ledger.close(first, states.LOST, causes.LAUNCHER_ENDED, "its launcher ended", (1, 40))
     ledger.add(attempt(2))
     reread = Ledger(file)
     assert [entry.state for entry in reread] == [states.LOST, states.SUBMITTING]

@@ -1,6 +1,7 @@
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import submitit
@@ -33,8 +34,13 @@ def slurm_cluster(**changes: object) -> Cluster:
     return Cluster.model_validate({**facts, **changes})
 
 
+def parameters(cluster: Cluster, nodes: int = 2) -> dict[str, Any]:
+    code = {"PYTHONPATH": "/run/code", "PYTHONSAFEPATH": "1"}
+    return slurm_parameters(cluster, nodes, name="r-1", signal_lead_seconds=240, code=code)
+
+
 def script(tmp_path: Path, cluster: Cluster, nodes: int = 2) -> list[str]:
-    text = _make_sbatch_string(command="run", folder=tmp_path / "%j", **slurm_parameters(cluster, nodes, name="r-1"))
+    text = _make_sbatch_string(command="run", folder=tmp_path / "%j", **parameters(cluster, nodes))
     return text.splitlines()
 
 
@@ -57,6 +63,8 @@ def test_sbatch_script_has_the_profile_and_an_explicit_limit(tmp_path: Path) -> 
         assert f"#SBATCH {wanted}" in lines
     assert "module load cuda/12.9" in lines
     assert 'export NCCL_DEBUG="WARN"' in lines
+    assert 'export SRUN_CPUS_PER_TASK="12"' in lines
+    assert 'export PYTHONPATH="/run/code"' in lines
     srun = next(line for line in lines if line.startswith("srun"))
     assert "--kill-on-bad-exit=1" in srun
     assert "--cpus-per-task=12" in srun
@@ -77,9 +85,21 @@ def test_gres_styles(tmp_path: Path, style: str, present: str, absent: str) -> N
 
 
 def test_extra_options_pass_through(tmp_path: Path) -> None:
-    lines = script(tmp_path, slurm_cluster(reservation="maintenance", slurm_extra={"hint": "nomultithread"}))
+    extra = {"hint": "nomultithread", "exclusive": ""}
+    lines = script(tmp_path, slurm_cluster(reservation="maintenance", slurm_extra=extra))
+    assert "#SBATCH --exclusive" in lines
     assert "#SBATCH --reservation=maintenance" in lines
     assert "#SBATCH --hint=nomultithread" in lines
+
+
+def test_memory_mail_and_excluded_nodes(tmp_path: Path) -> None:
+    facts = {"memory_per_node": "0", "exclude": "node7", "mail_type": "END"}
+    lines = script(tmp_path, slurm_cluster(**facts))
+    assert "#SBATCH --mem=0" in lines
+    assert "#SBATCH --exclude=node7" in lines
+    assert not any("--mail" in line for line in lines), "without an address Slurm would write to a local user"
+    lines = script(tmp_path, slurm_cluster(mail_user="me@example.org", **facts))
+    assert {"#SBATCH --mail-user=me@example.org", "#SBATCH --mail-type=END"} <= set(lines)
 
 
 def test_local_parameters_are_those_of_submitit(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from neox_train.cluster.rendezvous import (
     agree_on_address,
     candidate_ports,
     choose_port,
+    find_address,
     is_free,
     port_of_job,
     resolve_ipv4,
 )
 from neox_train.errors import TrainingError
+from tests.cluster.stand_ins import write_command
 
 JOB_IDS = (Path(__file__).parent.parent / "cases" / "16-job-ids.txt").read_text().split()
 
@@ -77,8 +79,25 @@ def test_an_earlier_start_of_the_job_is_not_mistaken_for_this_one(tmp_path: Path
         agree_on_address(tmp_path, job_id="7", start=1, rank=1, address="", wait_seconds=0)
 
 
-def test_a_node_name_without_address_falls_back_or_is_refused() -> None:
+def test_a_name_that_does_not_resolve_is_a_sentence() -> None:
     assert resolve_ipv4("localhost") == "127.0.0.1"
-    assert resolve_ipv4("no-such-node.invalid", "10.1.2.3") == "10.1.2.3"
     with pytest.raises(TrainingError, match=r"no-such-node\.invalid"):
         resolve_ipv4("no-such-node.invalid")
+
+
+def test_where_the_name_fails_slurms_address_of_the_node_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_command(tmp_path, "scontrol", "echo NodeName=n1 NodeAddr=10.7.0.3 NodeHostName=n1 Port=0", monkeypatch)
+    monkeypatch.setenv("SLURM_LAUNCH_NODE_IPADDR", "10.9.9.9")
+    assert find_address("no-such-node.invalid", several_nodes=True) == "10.7.0.3"
+    # A node that resolves its own name to itself is not reached by the others under that address.
+    assert find_address("localhost", several_nodes=True) == "10.7.0.3"
+    assert find_address("localhost", several_nodes=False) == "127.0.0.1"
+    write_command(tmp_path, "scontrol", "exit 1", monkeypatch)
+    assert find_address("no-such-node.invalid", several_nodes=True) == "10.9.9.9"
+    assert find_address("localhost", several_nodes=True) == "10.9.9.9"
+    monkeypatch.delenv("SLURM_LAUNCH_NODE_IPADDR")
+    assert find_address("localhost", several_nodes=True) == "127.0.0.1"
+    with pytest.raises(TrainingError, match="cannot meet"):
+        find_address("no-such-node.invalid", several_nodes=True)

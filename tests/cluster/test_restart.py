@@ -1,7 +1,8 @@
 import pytest
 
+from neox_train.cluster import causes
 from neox_train.cluster.endings import CRASHED, FAILED, STOPPED, Ending
-from neox_train.cluster.restart import reason_to_give_up
+from neox_train.cluster.restart import counts_as_restart, reason_to_give_up
 
 
 def decide(ending: Ending, last: int | None, furthest: int, restarts: int) -> str | None:
@@ -37,3 +38,14 @@ def test_a_users_error_is_never_repeated() -> None:
 
 def test_the_count_is_a_limit_too() -> None:
     assert "max_restarts: 3" in (decide(CRASH, last=50, furthest=40, restarts=3) or "")
+
+
+@pytest.mark.parametrize("cause", [causes.PREEMPTED, causes.NODE_FAILURE, causes.TIME_LIMIT])
+def test_what_the_cluster_did_is_limited_by_count_alone(cause: str) -> None:
+    ending = Ending(CRASHED, retry=True, cause=cause)
+    assert decide(ending, last=None, furthest=0, restarts=2) is None
+    assert "max_restarts: 3" in (decide(ending, last=None, furthest=0, restarts=3) or "")
+    # With new steps it is no restart at all: weeks of preemptions end nothing.
+    assert not counts_as_restart(ending, last_step=41, furthest_step=40)
+    assert decide(ending, last=41, furthest=40, restarts=3) is None
+    assert counts_as_restart(CRASH, last_step=41, furthest_step=40)

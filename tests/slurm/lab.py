@@ -147,7 +147,8 @@ class SlurmLab:
         (self.folder / "gres.conf").write_text(f"Name=gpu Type=h100 File={devices}\n")
         nodes = "".join(
             f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={self.base_port + 10 + index} CPUs=8 "
-            f"Boards=1 SocketsPerBoard=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=64000 Gres=gpu:h100:{GPUS_PER_NODE}\n"
+            f"Boards=1 SocketsPerBoard=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=64000 "
+            f"Gres=gpu:h100:{GPUS_PER_NODE}\n"
             for index, node in enumerate(NODES)
         )
         controller = "SlurmctldParameters=preempt_send_user_signal\n" if self.preempt_sends_user_signal else ""
