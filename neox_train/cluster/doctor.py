@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -45,7 +46,7 @@ def examine(
     with clean_environment():
         checks = check_login(cluster, snakemake_profile)
         if cluster.executor == "slurm":
-            checks += check_slurm(cluster, nodes, _status_command(snakemake_profile))
+            checks += check_slurm(cluster, nodes, read_options(snakemake_profile))
         if job_nodes is None:
             return [*checks, skip("job", "left out (--no-job)")]
         if has_failed(checks):
@@ -53,8 +54,8 @@ def examine(
         return checks + run_probe(cluster, cluster.results_path, job_nodes, wait_minutes=wait_minutes, tell=tell)
 
 
-def _status_command(snakemake_profile: Path | None) -> str | None:
+def read_options(snakemake_profile: Path | None) -> dict[str, Any]:
+    """Options of a Snakemake profile; empty without one."""
     if snakemake_profile is None or not snakemake_profile.is_file():
-        return None
-    options = yaml.safe_load(snakemake_profile.read_text(encoding="utf-8")) or {}
-    return str(options["slurm-status-command"]) if "slurm-status-command" in options else None
+        return {}
+    return dict(yaml.safe_load(snakemake_profile.read_text(encoding="utf-8")) or {})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from neox_train.cluster.check import Check, fail, passed, skip, warn
 from neox_train.cluster.gres import NodeGpus, parse_gres
-from neox_train.cluster.parameters import slurm_parameters
+from neox_train.cluster.requests import request_options, stage_requests
 from neox_train.cluster.slurm_facts import (
     Partition,
     ask_associations,
@@ -19,11 +20,13 @@ from neox_train.config.cluster import Cluster
 from neox_train.errors import ConfigError
 
 _PLUGIN_LOOKS_SECONDS = 180
-_PYTHON_ONLY = ("job_name", "setup", "srun_args", "signal_delay_s", "stderr_to_stdout", "additional_parameters")
 
 
-def check_slurm(cluster: Cluster, nodes: int, status_command: str | None, run: Command = run_command) -> list[Check]:
-    """Every check that needs only Slurm's commands; ``nodes`` is the largest request of the runs."""
+def check_slurm(cluster: Cluster, nodes: int, options: Mapping[str, Any], run: Command = run_command) -> list[Check]:
+    """Every check that needs only Slurm's commands.
+
+    ``nodes`` is the largest request of the runs, ``options`` are those of the Snakemake profile (config.yaml).
+    """
     try:
         configuration = ask_configuration(run)
         partitions = ask_partitions(run)
@@ -37,8 +40,11 @@ def check_slurm(cluster: Cluster, nodes: int, status_command: str | None, run: C
         checks += _check_account(cluster, partition, run)
         checks += _check_nodes(cluster, partition, run)
         checks.append(_check_preemption(cluster, partition, configuration))
-        checks.append(_check_request(cluster, nodes, run))
-    checks.append(_check_ended_jobs(configuration, status_command))
+        checks.append(_check_request("request", request_options(cluster, nodes), run))
+        checks += [
+            _check_request(f"request of {stage}", words, run) for stage, words in stage_requests(cluster, options)
+        ]
+    checks.append(_check_ended_jobs(configuration, options.get("slurm-status-command")))
     return checks
 
 
@@ -146,28 +152,15 @@ def _check_preemption(cluster: Cluster, partition: Partition, configuration: dic
     return passed("preemption", mode)
 
 
-def _check_request(cluster: Cluster, nodes: int, run: Command) -> Check:
-    """Slurm's own word on the training's request, without queueing it."""
-    answer = run(["sbatch", "--test-only", *request_options(cluster, nodes), "--wrap=true"])
+def _check_request(name: str, options: Sequence[str], run: Command) -> Check:
+    """Slurm's own word on a request, without queueing it."""
+    answer = run(["sbatch", "--test-only", *options, "--output=/dev/null", "--wrap=true"])
     lines = [line for line in (answer.err + answer.out).splitlines() if line.strip()]
     said = lines[-1].removeprefix("sbatch: ").strip() if lines else "no answer"
     if answer.code != 0:
-        return fail("request", said, "mend what Slurm names; these are the training's own options")
-    return passed("request", said)
-
-
-def request_options(cluster: Cluster, nodes: int) -> list[str]:
-    """The training's sbatch options as words."""
-    parameters = slurm_parameters(
-        cluster, nodes, name="neox-train-doctor", signal_lead_seconds=cluster.signal_lead_seconds
-    )
-    options = {key: value for key, value in parameters.items() if key not in _PYTHON_ONLY}
-    options |= parameters["additional_parameters"]
-    return [
-        f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}")
-        for key, value in options.items()
-        if value is not False
-    ]
+        file = "cluster.yaml" if name == "request" else "set-resources or set-threads of config.yaml, or cpu_stages"
+        return fail(name, said, f"mend what Slurm names, in {file}")
+    return passed(name, said)
 
 
 def _check_ended_jobs(configuration: dict[str, str], status_command: str | None) -> Check:

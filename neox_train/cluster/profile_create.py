@@ -17,6 +17,7 @@ from neox_train.cluster.slurm_facts import (
     ask_partitions,
 )
 from neox_train.cluster.slurm_state import Command, run_command
+from neox_train.cluster.snakemake_profile import StageLimits
 from neox_train.config.cluster_records import Gpu
 from neox_train.errors import ConfigError
 
@@ -38,6 +39,7 @@ class ProfileFacts:
     gres_type: str
     constraint: str
     cpu_partition: str
+    stage_limits: StageLimits
     accounts: tuple[str, ...]
     accounting: bool
     status_command: str
@@ -68,6 +70,7 @@ def gather_profile(
         "processes_per_node", "GPUs of a node to use", default=hardware.gpus_per_node, most=hardware.gpus_per_node
     )
     cpus = min(group.cpus for group in hardware.groups) // hardware.gpus_per_node
+    cpu_partition = _choose_cpu_partition(answers, partitions)
     associations = ask_associations(run)
     # A day waits less than a week, and a job that reaches the wall goes on in the next one.
     limit = min(partition.max_minutes or _DAY_MINUTES, _DAY_MINUTES)
@@ -81,9 +84,8 @@ def gather_profile(
         gres_style=style,
         gres_type="" if style == "none" else hardware.gres_type,
         constraint=hardware.constraint,
-        cpu_partition=answers.text(
-            "cpu_partition", "partition without GPUs for tokenize and convert (empty: the same)", default=""
-        ),
+        cpu_partition=cpu_partition,
+        stage_limits=_stage_limits([partitions[name] for name in (partition.name, cpu_partition) if name], groups),
         accounts=tuple(sorted({item.account for item in associations or []})),
         accounting=associations is not None,
         status_command=_status_command(configuration, associations is not None),
@@ -115,6 +117,25 @@ def _choose_partition(
     default = next((name for name in offered if partitions[name].is_default), None)
     name = answers.choose("partition", "partition", offered, default=offered[0] if len(offered) == 1 else default)
     return partitions[name]
+
+
+def _choose_cpu_partition(answers: Answers, partitions: dict[str, Partition]) -> str:
+    question = "partition without GPUs for tokenize and convert (empty: the same)"
+    name = answers.text("cpu_partition", question, default="")
+    if name and name not in partitions:
+        raise ConfigError(f"--cpu-partition is '{name}'; the partitions are {', '.join(partitions)}")
+    return name
+
+
+def _stage_limits(partitions: Sequence[Partition], groups: dict[str, list[NodeGroup]]) -> StageLimits:
+    """What fits every partition that stages run in; a tenth of a node's memory is left to its system."""
+    nodes = [group for partition in partitions for group in groups.get(partition.name, [])]
+    minutes = [partition.max_minutes for partition in partitions if partition.max_minutes is not None]
+    return StageLimits(
+        cores=min((group.cpus for group in nodes), default=None),
+        minutes=min(minutes, default=None),
+        memory_mb=min((int(group.memory_mib * 2**20 / 1e6 * 0.9) for group in nodes), default=None),
+    )
 
 
 def _memory(hardware: Hardware, processes: int) -> str:

@@ -27,7 +27,7 @@ def write_profile(facts: ProfileFacts, root: Path, *, force: bool = False) -> li
     folder = root / facts.name
     files = {
         folder / "cluster.yaml": render_cluster_file(facts),
-        folder / "config.yaml": render_snakemake_profile(facts.status_command),
+        folder / "config.yaml": render_snakemake_profile(facts.status_command, facts.stage_limits),
     }
     for path in files:
         if path.exists() and not force:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 _TEXT = """\
 # Snakemake's options on a Slurm cluster. The facts of the partition are in cluster.yaml.
 # Start it from the root of this repository: Snakemake looks for the profile and the workflow in the current folder.
@@ -56,30 +58,30 @@ retries: 0
 
 # For all jobs of the plugin; `runtime` is minutes. A limit is always given: a partition's default may be minutes.
 default-resources:
-  runtime: 60
-  mem_mb: 4000
+  runtime: {default_minutes}
+  mem_mb: {default_mb}
 
 # Merges of the tokenizer and encoding use every thread; copying and scoring use a few.
 set-threads:
-  tokenize: 8
-  convert: 4
-  evaluate: 8
+  tokenize: {tokenize_threads}
+  convert: {convert_threads}
+  evaluate: {evaluate_threads}
 
 # Partition, account, QOS, constraint and the GPU of evaluate come from cluster.yaml. What is written here wins:
 #   evaluate: {{slurm_partition: short, gres: gpu:1}}
 set-resources:
   # Documents stream through; the trained vocabulary's counts need memory.
   tokenize:
-    runtime: 240
-    mem_mb: 32000
+    runtime: {tokenize_minutes}
+    mem_mb: {tokenize_mb}
   # The whole model in 32-bit on the CPU, for the parity check: 4 bytes a parameter, and as much again.
   convert:
-    runtime: 120
-    mem_mb: 64000
+    runtime: {convert_minutes}
+    mem_mb: {convert_mb}
   # The exported model, on one GPU where the partition has them.
   evaluate:
-    runtime: 240
-    mem_mb: 64000
+    runtime: {evaluate_minutes}
+    mem_mb: {evaluate_mb}
 
 # Progress and failures are printed by the stages; the commands are in the rules.
 quiet:
@@ -99,6 +101,26 @@ _REASONS = {
 }
 
 
-def render_snakemake_profile(status_command: str) -> str:
+_WISHES = {"default": (1, 60, 4_000), "tokenize": (8, 240, 32_000), "convert": (4, 120, 64_000)}
+_WISHES |= {"evaluate": (8, 240, 64_000)}
+
+
+@dataclass(frozen=True)
+class StageLimits:
+    """The most that a job of one node may ask for; memory in MB (10^6 bytes), as Snakemake counts."""
+
+    cores: int | None = None
+    minutes: int | None = None
+    memory_mb: int | None = None
+
+
+def render_snakemake_profile(status_command: str, limits: StageLimits | None = None) -> str:
     """Text of config.yaml; ``status_command`` is squeue or sacct, whichever tells ended jobs on the cluster."""
-    return _TEXT.format(status_command=status_command, status_reason="\n# ".join(_REASONS[status_command]))
+    most = limits or StageLimits()
+    values = {}
+    for stage, (threads, minutes, memory_mb) in _WISHES.items():
+        values[f"{stage}_threads"] = min(threads, most.cores or threads)
+        values[f"{stage}_minutes"] = min(minutes, most.minutes or minutes)
+        values[f"{stage}_mb"] = min(memory_mb, most.memory_mb or memory_mb)
+    reason = "\n# ".join(_REASONS[status_command])
+    return _TEXT.format(status_command=status_command, status_reason=reason, **values)

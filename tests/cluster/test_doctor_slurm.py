@@ -3,15 +3,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from neox_train.cluster.check import FAILED, PASSED, SKIPPED, WARNING, Check
-from neox_train.cluster.doctor_slurm import check_slurm, request_options
+from neox_train.cluster.doctor_slurm import check_slurm
 from neox_train.cluster.gpu_table import KNOWN_GPUS
+from neox_train.cluster.requests import request_options, stage_requests
 from neox_train.cluster.slurm_state import Answer
+from neox_train.cluster.snakemake_profile import render_snakemake_profile
 from neox_train.config.cluster import Cluster
+from neox_train.config.cluster_records import CpuStages
 from tests.cluster.slurm_answers import FakeSlurm, partition_line
 
 CASES = Path(__file__).parent.parent / "cases" / "13-gres.tsv"
+OPTIONS = yaml.safe_load(render_snakemake_profile("squeue"))
 H100 = next(gpu for gpu in KNOWN_GPUS if gpu.key == "h100").build("h100")
 
 
@@ -30,7 +35,8 @@ def cluster(**changes: object) -> Cluster:
 
 
 def examine(slurm: FakeSlurm, nodes: int = 2, status: str = "squeue", **changes: object) -> dict[str, Check]:
-    return {check.name: check for check in check_slurm(cluster(**changes), nodes, status, slurm)}
+    options = {**OPTIONS, "slurm-status-command": status}
+    return {check.name: check for check in check_slurm(cluster(**changes), nodes, options, slurm)}
 
 
 def test_a_profile_that_fits() -> None:
@@ -41,7 +47,7 @@ def test_a_profile_that_fits() -> None:
 
 
 def test_slurm_that_does_not_answer_is_one_failure() -> None:
-    (check,) = check_slurm(cluster(), 1, None, lambda command: Answer(127, "", "No such file"))
+    (check,) = check_slurm(cluster(), 1, {}, lambda command: Answer(127, "", "No such file"))
     assert (check.name, check.status) == ("Slurm", FAILED)
 
 
@@ -150,3 +156,22 @@ def test_the_request_that_is_tried_is_the_training_s_own() -> None:
     ):
         assert wanted in options
     assert all("=" in option or option == "--requeue" for option in options)
+
+
+def test_the_stages_requests_are_tried_too() -> None:
+    facts = cluster(account="0123456", reservation="week", cpu_stages=CpuStages(partition="cpu"))
+    requests = dict(stage_requests(facts, OPTIONS))
+    assert requests["tokenize"] == [
+        "--time=240",
+        "--mem=32000",
+        "--partition=cpu",
+        "--account=0123456",
+        "--cpus-per-task=8",
+        "--ntasks=1",
+    ]
+    assert {"--partition=gpu", "--gres=gpu:1", "--reservation=week"} <= set(requests["evaluate"])
+    refused = examine(FakeSlurm(test_only=Answer(1, "", "allocation failure: Memory specification can not be met")))
+    assert refused["request of convert"].status == FAILED
+    assert "set-resources" in refused["request of convert"].remedy
+    computed = {"set-resources": {"convert": {"runtime": "attempt * 60"}}}
+    assert not any(word.startswith("--time") for word in dict(stage_requests(facts, computed))["convert"])

@@ -29,7 +29,7 @@ FACTS: dict[str, Any] = {
 
 
 def cluster(**changes: object) -> Cluster:
-    facts = {"device": "cuda", "gpu": H100, "processes_per_node": 4, "cpus_per_process": 16}
+    facts = {"executor": "slurm", "device": "cuda", "gpu": H100, "processes_per_node": 4, "cpus_per_process": 16}
     return Cluster.model_validate({**facts, **changes})
 
 
@@ -84,7 +84,7 @@ def test_a_loopback_address_is_a_warning() -> None:
 
 def test_no_gpu_is_wanted_on_a_cpu_partition() -> None:
     facts = changed("torch", {"version": "2.9.0+cpu", "cuda": None, "devices": []})
-    cpu = Cluster(device="cpu", cpus_per_process=16)
+    cpu = Cluster(executor="local", device="cpu", cpus_per_process=16)
     assert {check.status for check in check_node(facts, cpu)} == {PASSED}
 
 

@@ -33,7 +33,9 @@ def test_a_partition_as_slurm_tells_it() -> None:
 
 
 def test_a_written_profile_loads_and_says_the_same(tmp_path: Path) -> None:
-    facts = gather(FakeSlurm(), interface="ib0", cpu_partition="cpu", results="$SCRATCH/runs")
+    lines = [partition_line(), partition_line("cpu", default="NO", max_time="01:40:00")]
+    slurm = FakeSlurm(partitions=lines)
+    facts = gather(slurm, partition="gpu", interface="ib0", cpu_partition="cpu", results="$SCRATCH/runs")
     cluster_file, options_file = write_profile(facts, tmp_path)
     cluster = load_cluster(cluster_file)
     assert (cluster.partition, cluster.processes_per_node, cluster.gpu) == ("gpu", 4, facts.gpu)
@@ -41,6 +43,9 @@ def test_a_written_profile_loads_and_says_the_same(tmp_path: Path) -> None:
     assert (cluster.account, cluster.memory_per_node, cluster.results) == (None, "0", "$SCRATCH/runs")
     options = yaml.safe_load(options_file.read_text())
     assert (options["executor"], options["configfile"]) == ("slurm", "cluster.yaml")
+    assert {entry["runtime"] for entry in options["set-resources"].values()} == {100}
+    assert options["set-threads"] == {"tokenize": 8, "convert": 4, "evaluate": 8}
+    assert "the partitions are gpu, cpu" in refuse(slurm, partition="gpu", cpu_partition="cqu")
     with pytest.raises(ConfigError, match="exists; choose another name, or give --force"):
         write_profile(facts, tmp_path)
     write_profile(facts, tmp_path, force=True)

@@ -30,6 +30,16 @@ def test_a_profile_is_asked_of_slurm(slurm: SlurmLab, tmp_path: Path) -> None:
     assert "--force" in create(tmp_path, "--yes", "--partition", "debug").stderr
 
 
+@pytest.mark.parametrize("partition", ["h100", "debug"])
+def test_doctor_finds_nothing_to_mend_in_a_new_profile(slurm: SlurmLab, tmp_path: Path, partition: str) -> None:
+    create(tmp_path, "--yes", "--partition", partition, "--results", str(tmp_path / "results"))
+    command = [sys.executable, "-m", "neox_train.cli", "doctor", "--profile", str(tmp_path / "lab"), "--no-job"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "request of evaluate" in result.stdout
+    assert "failed" not in result.stdout
+
+
 def test_a_person_answers_in_the_terminal(slurm: SlurmLab, tmp_path: Path) -> None:
     given = ("--partition", "h100", "--processes-per-node", "2", "--results", "r", "--interface", "", "--python", "")
     result = create(tmp_path, *given, answers="\n" * 3 + "\n30\n\nyes\n" + "\n" * 5)
