@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from neox_train.checkpoint.export_record import RECORD_NAME
 from neox_train.checkpoint.hf_config import hf_config
 from neox_train.checkpoint.hf_shards import (
     INDEX_NAME,
@@ -28,9 +29,6 @@ from neox_train.checkpoint.hf_shards import (
 from neox_train.checkpoint.hf_tokenizer import TOKENIZER_FILES, TokenizerSource, write_tokenizer
 from neox_train.config.architecture import Architecture
 from neox_train.files import make_folder, read_json, sha256_json, storage_errors, write_json
-
-RECORD_NAME = "neox_train.json"
-"""File of the export that says what it was made from and lists its files."""
 
 FORMAT_VERSION = 1
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from neox_train.checkpoint.folders import name_step
 from neox_train.checkpoint.manifest import Manifest
+from neox_train.config.decay_span import default_decay_iters, follows_length
 from neox_train.errors import CheckpointError
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
 
 _ABSENT = "(not set)"
+_DECAY = ("lr_decay_iters", "lr_decay_fraction")
 
 
 def check_resume(
@@ -25,16 +27,18 @@ def check_resume(
 
     Changed ``train_iters``, logging, evaluation and save settings resume with a notice. A change of any other key, of
     the dataset or of the tokenizer raises CheckpointError with both values and the remedies, except for keys in
-    ``allow_changes`` (``dataset`` and ``tokenizer`` name those two).
+    ``allow_changes`` (``dataset`` and ``tokenizer`` name those two). A decay that follows train_iters resumes with a
+    notice of its own.
     """
     changes: dict[str, tuple[Any, Any]] = _compare(manifest.training_relevant, config.training_relevant())
+    notices = _judge_decay(changes, manifest, config)
     for name in ("dataset", "tokenizer"):
         if manifest.digests.get(name) != digests.get(name):
             changes[name] = (manifest.digests.get(name), digests.get(name))
     refused = {key: values for key, values in changes.items() if key not in allow_changes}
     if refused:
         raise CheckpointError(_refusal(manifest.step, refused))
-    notices = [
+    notices += [
         f"resuming {name_step(manifest.step)} with {key} {_show(new)} in place of {_show(old)}, as allowed"
         for key, (old, new) in changes.items()
     ]
@@ -45,6 +49,25 @@ def check_resume(
         f"resuming {name_step(manifest.step)} with {key} {_show(new)}, the checkpoint was saved with {_show(old)}"
         for key, (old, new) in free.items()
         if key in known
+    ]
+
+
+def _judge_decay(changes: dict[str, tuple[Any, Any]], manifest: Manifest, config: NeoxConfig) -> list[str]:
+    """Put the decay's real spans in place of how the keys say them; a notice where it follows another train_iters."""
+    for key in _DECAY:
+        changes.pop(key, None)
+    saved = {**manifest.other_settings, **manifest.training_relevant}
+    fraction, written = (saved.get(key) for key in ("lr_decay_fraction", "lr_decay_iters"))
+    old = default_decay_iters(saved.get("train_iters"), fraction) if written is None else written
+    new = config.lr_decay_iters
+    if old == new:
+        return []
+    if written is not None or not follows_length(config.to_dict()) or fraction != config.lr_decay_fraction:
+        changes["lr_decay_iters"] = (old, new)
+        return []
+    return [
+        f"resuming {name_step(manifest.step)} with another learning-rate schedule: it follows train_iters, so "
+        f"lr_decay_iters is {new} in place of {old} and the rate jumps here; `lr_decay_iters: {old}` keeps the old one"
     ]
 
 

@@ -16,6 +16,7 @@ from neox_train.cluster.executors import attach_job, close_stale, submit_job
 from neox_train.cluster.jobs import Job
 from neox_train.cluster.ledger import Attempt, Ledger
 from neox_train.cluster.reporter import Reporter
+from neox_train.cluster.resumable import require_resumable
 from neox_train.cluster.sbatch import UnclearSubmissionError
 from neox_train.cluster.slurm_state import SlurmSilentError
 from neox_train.cluster.stop_signals import StopSignals
@@ -74,9 +75,12 @@ def find_job(run: RunFolder, ledger: Ledger, reporter: Reporter, signals: StopSi
 
 
 def submit_attempt(training: Training, ledger: Ledger, reporter: Reporter, reason: str) -> tuple[Job, Attempt]:
-    """Write the intent, then submit; raises TrainingError when the job was not taken, or the run is cancelled."""
+    """Write the intent, then submit; raises TrainingError when the job was not taken, or the run is cancelled,
+    CheckpointError when its checkpoints are of another configuration or dataset.
+    """
     run, cluster = training.run, training.cluster
     require_not_cancelled(run)
+    require_resumable(run, training.config)
     write_provenance(run, training.config, cluster)
     number = len(ledger.attempts) + 1
     attempt = ledger.add(

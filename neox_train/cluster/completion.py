@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from neox_train.checkpoint.export_record import find_export_problem
 from neox_train.checkpoint.manifest import verify_checkpoint
-from neox_train.config.layout import RunFolder
+from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
+from neox_train.data.manifest import load_manifest
 from neox_train.errors import ConfigError
 from neox_train.files import read_json, sha256_file, write_json
 
@@ -25,17 +27,46 @@ def read_finished(run: RunFolder) -> dict[str, Any] | None:
 def unfinished_reason(run: RunFolder, config: NeoxConfig, *, deep: bool) -> str | None:
     """Why the run still needs training, None when it is done.
 
-    Done means: the record is of this configuration and number of steps, and its last checkpoint is there and whole
-    (``deep``: by content, else by presence and size).
+    Done means: the record is of this configuration, dataset and number of steps, and its last checkpoint is there and
+    whole (``deep``: by content, else by presence and size), or the export made from it stands in its place.
     """
     finished = read_finished(run)
     if finished is None:
         return "new" if not any(run.checkpoints.glob("step_*")) else "continued"
     if finished.get("training_digest") != config.training_digest():
         return "the finished training had another configuration"
+    if finished.get("dataset_digest") != _dataset_digest(config, finished):
+        return "trained on another dataset"
     if int(finished.get("step", 0)) < steps_wanted(config):
         return f"trained to step {finished.get('step')} of {config.train_iters}"
-    return checkpoint_problem(run.path / str(finished.get("checkpoint")), finished.get("manifest_sha256"), deep=deep)
+    problem = recorded_problem(run, finished, deep=deep)
+    return None if problem and export_stands_in(run, finished) else problem
+
+
+def _dataset_digest(config: NeoxConfig, finished: dict[str, Any]) -> object:
+    """Digest of what ``data_path`` holds now, the tokenizer in it; a dataset that is gone contradicts nothing."""
+    folder = DatasetFolder(Path(config.data_path or ""))
+    if not config.data_path or not folder.manifest.is_file():
+        return finished.get("dataset_digest")
+    return load_manifest(folder.path).digest
+
+
+def recorded_problem(run: RunFolder, record: dict[str, Any], *, deep: bool) -> str | None:
+    """What is wrong with the checkpoint that finished.json or trained.json names; None when it holds."""
+    return checkpoint_problem(run.path / str(record.get("checkpoint")), record.get("manifest_sha256"), deep=deep)
+
+
+def export_stands_in(run: RunFolder, record: dict[str, Any]) -> bool:
+    """Whether hf/ and parity.json hold what the recorded checkpoint held: nothing after training needs it then."""
+    return find_export_problem(run, record.get("manifest_sha256")) is None
+
+
+def lost_checkpoint_notice(run: RunFolder, record: dict[str, Any]) -> str | None:
+    """One sentence where a trained run has its export and no longer its last checkpoint; None elsewhere."""
+    problem = recorded_problem(run, record, deep=False)
+    if problem is None or not export_stands_in(run, record):
+        return None
+    return f"run {run.name}: {problem}; {run.hf.name}/ has its weights, so the training is not repeated for it"
 
 
 def steps_wanted(config: NeoxConfig) -> int:

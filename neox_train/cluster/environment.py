@@ -8,12 +8,7 @@ from contextlib import contextmanager
 
 from neox_train.config.cluster import Cluster
 from neox_train.config.cluster_records import Network
-
-LAUNCHER_PID = "NEOX_TRAIN_LAUNCHER_PID"
-"""Process that local ranks must not outlive."""
-
-ALLOW_CHANGE = "NEOX_TRAIN_ALLOW_CHANGE"
-"""Keys, separated by commas, that a resumed run may change all the same."""
+from neox_train.config.variables import ALLOW_CHANGE, LAUNCHER_PID
 
 _OF_AN_OUTER_JOB = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "SUBMITIT_")
 _OF_AN_OUTER_TRAINING = (

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import submitit
 
-from neox_train.cluster.environment import LAUNCHER_PID, clean_environment, job_variables
+from neox_train.cluster.environment import clean_environment, job_variables
 from neox_train.cluster.jobs import ENDED, RUNNING, JobState
 from neox_train.cluster.parameters import local_parameters, rank_python
 from neox_train.cluster.rank_record import RUNNING as RANK_RUNNING
@@ -23,6 +23,7 @@ from neox_train.cluster.rank_record import read_records
 from neox_train.cluster.worker import run_rank
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
+from neox_train.config.variables import LAUNCHER_PID
 
 _POLITE_SECONDS = 5.0
 """For ranks that notice a lost peer by themselves and write why; then they are killed."""

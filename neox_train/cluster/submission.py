@@ -7,7 +7,14 @@ import contextlib
 from neox_train.cluster import ledger as states
 from neox_train.cluster.attempts import Training, find_job, short_path, submit_attempt
 from neox_train.cluster.cancellation import is_cancelled, mark_cancelled
-from neox_train.cluster.completion import read_run_config, steps_wanted, unfinished_reason, write_trained
+from neox_train.cluster.completion import (
+    lost_checkpoint_notice,
+    read_finished,
+    read_run_config,
+    steps_wanted,
+    unfinished_reason,
+    write_trained,
+)
 from neox_train.cluster.endings import CANCELLED, DETACHED, FAILED, FINISHED, INTERRUPTED, STOPPED, Ending
 from neox_train.cluster.follow import Follower
 from neox_train.cluster.jobs import Job
@@ -81,6 +88,8 @@ def _require_size(training: Training) -> None:
 def _mark_trained(run: RunFolder, config: NeoxConfig, reporter: Reporter) -> None:
     write_trained(run, len(Ledger(run.ledger).attempts))
     reporter.say(f"trained to step {config.train_iters}")
+    if notice := lost_checkpoint_notice(run, read_finished(run) or {}):
+        reporter.say(notice)
 
 
 def _train(training: Training, reporter: Reporter, reason: str) -> None:

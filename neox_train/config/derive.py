@@ -7,6 +7,7 @@ from typing import Any
 
 from neox_train.config.batches import derive_batches
 from neox_train.config.conflict import ConflictError
+from neox_train.config.decay_span import default_decay_iters
 from neox_train.config.layers import derive_ffn_width, expand_attention
 from neox_train.config.optimizer import fill_optimizer, fill_zero
 from neox_train.config.precision import derive_precision, fill_fp16
@@ -98,9 +99,8 @@ def _derive_optimizer(keys: NeoxKeys) -> dict[str, Any]:
             "optimizer.params.lr",
         )
     decay_iters = keys.lr_decay_iters
-    if decay_iters is None and keys.train_iters is not None:
-        share = keys.lr_decay_fraction
-        decay_iters = keys.train_iters if share is None else max(1, int(share * keys.train_iters))
+    if decay_iters is None:
+        decay_iters = default_decay_iters(keys.train_iters, keys.lr_decay_fraction)
     return {
         "optimizer": optimizer,
         "optimizer_type": optimizer["type"].lower(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from neox_train.config.decay_span import follows_length
 from neox_train.config.keys import read_status
 from neox_train.config.sections.data import DataKeys
 from neox_train.config.sections.logging import LoggingKeys, MonitorKeys, ProfilingKeys
@@ -44,7 +45,6 @@ _SAID_BY_DERIVED_VALUES = frozenset(
         "layernorm_epsilon",
         "rms_norm_epsilon",
         "scalenorm_epsilon",
-        "lr_decay_fraction",
         "zero_stage",
         "make_vocab_size_divisible_by",
     }
@@ -56,13 +56,16 @@ def select_training_relevant(config: NeoxConfig) -> dict[str, Any]:
 
     The layout over processes is left out too: the global batch and the order of the data do not depend on it. Keys
     without effect are left out, and keys whose meaning a derived value already says. Data and tokenizer have digests
-    of their own.
+    of their own. A decay that follows train_iters counts by its fraction alone (``lr_decay_iters`` None), any other by
+    its steps: a longer training is not another one.
     """
     sections = frozenset[str]().union(*(section.model_fields for section in _SECTIONS_LEFT_OUT)) - _KEPT
     dropped = sections | _LENGTH_AND_LAYOUT | _SAID_BY_DERIVED_VALUES
     fields = type(config).model_fields
+    values = config.to_dict()
+    values["lr_decay_iters" if follows_length(values) else "lr_decay_fraction"] = None
     return {
         key: value
-        for key, value in sorted(config.to_dict().items())
+        for key, value in sorted(values.items())
         if key not in dropped and read_status(fields[key]) != "harmless"
     }

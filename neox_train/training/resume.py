@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +11,12 @@ from neox_train.checkpoint.choice import choose_checkpoint
 from neox_train.checkpoint.manifest import read_manifest
 from neox_train.checkpoint.resume import check_resume
 from neox_train.config.layout import RunFolder
+from neox_train.config.variables import allowed_changes
 from neox_train.errors import CheckpointError
 from neox_train.training.distributed import run_on_main
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
-
-ALLOW_VARIABLE = "NEOX_TRAIN_ALLOW_CHANGE"
-"""Keys that a resumed run may change all the same, separated by commas (``--allow-change``)."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,4 @@ def choose_start(config: NeoxConfig, run: RunFolder, digests: dict[str, str]) ->
 
 def _check(folder: Path, config: NeoxConfig, digests: dict[str, str]) -> tuple[int, list[str]]:
     manifest = read_manifest(folder)
-    return manifest.step, check_resume(manifest, config, digests, _read_allowed_changes())
-
-
-def _read_allowed_changes() -> set[str]:
-    return {key.strip() for key in os.environ.get(ALLOW_VARIABLE, "").split(",") if key.strip()}
+    return manifest.step, check_resume(manifest, config, digests, allowed_changes())

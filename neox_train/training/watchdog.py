@@ -7,7 +7,8 @@ import sys
 import threading
 from pathlib import Path
 
-LAUNCHER_VARIABLE = "NEOX_TRAIN_LAUNCHER_PID"
+from neox_train.config.variables import LAUNCHER_PID
+
 ORPHANED_EXIT_CODE = 75
 """EX_TEMPFAIL: nothing is wrong with the run, the same command continues it."""
 _POLL_SECONDS = 1.0
@@ -18,7 +19,7 @@ def watch_launcher() -> threading.Thread | None:
 
     The launcher is the process id in NEOX_TRAIN_LAUNCHER_PID, on this machine; None without one, or without /proc.
     """
-    text = os.environ.get(LAUNCHER_VARIABLE, "")
+    text = os.environ.get(LAUNCHER_PID, "")
     if not text.isdigit() or not Path("/proc/self/stat").exists():
         return None
     launcher = int(text)

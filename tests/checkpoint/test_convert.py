@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from neox_train.checkpoint import convert as stage_code
 from neox_train.checkpoint.convert import ConvertOptions, choose_windows, convert_run
-from neox_train.checkpoint.hf_export import RECORD_NAME
+from neox_train.checkpoint.export_record import RECORD_NAME
 from neox_train.commands.convert import register
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.data.store import TokenStore

@@ -20,7 +20,10 @@ def load(cases: Path, **overrides: Any) -> NeoxConfig:
 
 @pytest.fixture
 def manifest(cases: Path) -> Manifest:
-    config = load(cases)
+    return saved_with(load(cases))
+
+
+def saved_with(config: NeoxConfig) -> Manifest:
     relevant = config.training_relevant()
     return Manifest(
         step=30,
@@ -42,6 +45,40 @@ def test_length_logging_evaluation_and_saving_may_change_with_a_notice(manifest:
     notices = check_resume(manifest, changed, DIGESTS)
     for key, new, old in [("train_iters", 40, 20), ("log_interval", 7, 1), ("eval_interval", 5, 10)]:
         assert f"resuming step_00000030 with {key} {new}, the checkpoint was saved with {old}" in notices
+
+
+def test_a_longer_training_resumes_and_names_the_schedule_that_follows_it(cases: Path) -> None:
+    saved = saved_with(load(cases, lr_decay_iters=None))
+    longer = load(cases, lr_decay_iters=None, train_iters=40)
+    assert longer.training_digest() == load(cases, lr_decay_iters=None).training_digest()
+    (schedule,) = [notice for notice in check_resume(saved, longer, DIGESTS) if "schedule" in notice]
+    assert "lr_decay_iters is 40 in place of 20" in schedule
+    assert "`lr_decay_iters: 20` keeps the old one" in schedule
+
+
+def test_the_kept_schedule_of_a_longer_training_is_no_change(cases: Path) -> None:
+    saved = saved_with(load(cases, lr_decay_iters=None))
+    kept = load(cases, lr_decay_iters=20, train_iters=40)
+    assert kept.training_digest() != load(cases, lr_decay_iters=None, train_iters=40).training_digest()
+    assert not any("schedule" in notice for notice in check_resume(saved, kept, DIGESTS))
+    longer_still = load(cases, lr_decay_iters=20, train_iters=60)
+    assert not any("schedule" in notice for notice in check_resume(saved_with(kept), longer_still, DIGESTS))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"lr_decay_iters": 10}, {"lr_decay_iters": 15}),
+        ({"lr_decay_iters": 10}, {"lr_decay_iters": None, "train_iters": 40}),
+        ({"lr_decay_iters": None, "lr_decay_fraction": 0.5}, {"lr_decay_iters": None}),
+        ({"lr_decay_iters": None}, {"lr_decay_iters": 30, "train_iters": 40}),
+    ],
+)
+def test_a_schedule_changed_on_purpose_is_refused(cases: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
+    saved, changed = saved_with(load(cases, **before)), load(cases, **after)
+    with pytest.raises(CheckpointError, match="--allow-change lr_decay_iters"):
+        check_resume(saved, changed, DIGESTS)
+    assert any("lr_decay_iters" in notice for notice in check_resume(saved, changed, DIGESTS, ["lr_decay_iters"]))
 
 
 def test_another_hyper_parameter_is_refused_with_both_values_and_remedies(manifest: Manifest, cases: Path) -> None:

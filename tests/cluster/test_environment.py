@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from neox_train.cluster.environment import (
-    ALLOW_CHANGE,
     allow_changes,
     clean_environment,
     export_lines,
@@ -13,6 +12,7 @@ from neox_train.cluster.environment import (
     rank_variables,
 )
 from neox_train.config.cluster import Cluster
+from neox_train.config.variables import ALLOW_CHANGE
 
 INHERITED = dict(
     line.split("=", 1)

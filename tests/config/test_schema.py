@@ -56,7 +56,7 @@ def test_defaults_do_not_share_state() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"train_iters": 40},
+        {"train_iters": 40, "lr_decay_iters": None},
         {"log_interval": 7},
         {"eval_interval": 7, "eval_iters": 3},
         {"save": "elsewhere", "checkpoint_factor": 5, "keep_last_n_checkpoints": 2},
@@ -83,6 +83,7 @@ def test_what_leaves_the_training_the_same(change: dict[str, object]) -> None:
         {"train_micro_batch_size_per_gpu": 8},
         {"precision": "bfloat16"},
         {"lr_decay_iters": 10},
+        {"lr_decay_iters": None, "lr_decay_fraction": 0.5},
         {"warmup": 0.2},
         {"activation": "silu"},
         {"zero_optimization": {"stage": 1}},

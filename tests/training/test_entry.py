@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.variables import ALLOW_CHANGE
 from neox_train.errors import CheckpointError, ConfigError, DataError, TrainingError
 from neox_train.files import read_json, sha256_file
 from neox_train.monitoring.metrics import read_metrics
@@ -106,7 +107,7 @@ def test_a_changed_training_is_refused_with_both_values(
     with pytest.raises(CheckpointError, match=r"weight_decay 0\.1 \(now 0\.2\).*--allow-change weight_decay"):
         train_rank(str(run.path))
     assert snapshot(run) == changed and before.keys() == changed.keys()
-    monkeypatch.setenv("NEOX_TRAIN_ALLOW_CHANGE", "weight_decay")
+    monkeypatch.setenv(ALLOW_CHANGE, "weight_decay")
     assert train_rank(str(run.path)) == "finished"
 
 

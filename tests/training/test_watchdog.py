@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from neox_train.training.watchdog import LAUNCHER_VARIABLE, ORPHANED_EXIT_CODE, start_ticks, watch_launcher
+from neox_train.config.variables import LAUNCHER_PID
+from neox_train.training.watchdog import ORPHANED_EXIT_CODE, start_ticks, watch_launcher
 
 RANK = "from neox_train.training.watchdog import watch_launcher; import time; watch_launcher(); time.sleep(60)"
 
@@ -13,7 +14,7 @@ RANK = "from neox_train.training.watchdog import watch_launcher; import time; wa
 def test_a_rank_ends_when_its_launcher_is_killed() -> None:
     launcher = subprocess.Popen(["sleep", "60"])
     rank = subprocess.Popen(
-        [sys.executable, "-c", RANK], env={**os.environ, LAUNCHER_VARIABLE: str(launcher.pid)}, stderr=subprocess.PIPE
+        [sys.executable, "-c", RANK], env={**os.environ, LAUNCHER_PID: str(launcher.pid)}, stderr=subprocess.PIPE
     )
     try:
         time.sleep(2.0)
@@ -39,5 +40,5 @@ def test_start_ticks_tell_processes_apart() -> None:
 
 @pytest.mark.parametrize("value", ["", "none"])
 def test_without_a_launcher_nothing_watches(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(LAUNCHER_VARIABLE, value)
+    monkeypatch.setenv(LAUNCHER_PID, value)
     assert watch_launcher() is None
