@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from neox_train.cluster.check import Check, fail, passed, skip, warn
+from neox_train.cluster.gpu_table import find_gpus
 from neox_train.cluster.gres import NodeGpus, parse_gres
 from neox_train.cluster.requests import request_options, stage_requests
 from neox_train.cluster.slurm_facts import (
@@ -138,10 +139,18 @@ def check_gpus(cluster: Cluster, nodes: Sequence[NodeGpus]) -> list[Check]:
         found = f"{cluster.processes_per_node} {wanted} a node wanted, there are {seen}"
         return [fail("GPUs", found, f"set processes_per_node: {most}" if most else "mend gres_type")]
     assert cluster.gpu is not None
-    if wanted and cluster.gpu.type.lower() not in (wanted.lower(), ""):
+    if wanted and not _may_be_same(wanted, cluster.gpu.type):
         found = f"Slurm calls them {wanted}, the profile {cluster.gpu.type}"
         return [warn("GPUs", found, f"compare the gpu: block; set gpu.type: {wanted} when it is that card")]
     return [passed("GPUs", f"{cluster.processes_per_node} of {seen}")]
+
+
+def _may_be_same(slurm_type: str, own_type: str) -> bool:
+    """Whether two names may mean one card: equal, or one entry of the table has both."""
+    if slurm_type.lower() == own_type.lower():
+        return True
+    meant = {gpu.key for gpu in find_gpus(slurm_type)}
+    return bool(meant & {gpu.key for gpu in find_gpus(own_type)})
 
 
 def _check_preemption(cluster: Cluster, partition: Partition, configuration: dict[str, str]) -> Check:

@@ -68,7 +68,9 @@ def _seconds(
     sized = config if config.vocab_size else config.with_vocab_size(_ASSUMED_VOCABULARY)
     tokens = steps * config.train_batch_size * config.seq_length
     operations = tokens * flops_per_token(Architecture.from_config(sized))
-    return operations / (rate * 1e12 * _ASSUMED_MFU * config.world_size), f"uncalibrated, MFU {_ASSUMED_MFU:.0%}"
+    mfu = cluster.rates.mfu or _ASSUMED_MFU
+    basis = f"MFU {mfu:.0%}" if cluster.rates.mfu and cluster.rates.measured else f"uncalibrated, MFU {mfu:.0%}"
+    return operations / (rate * 1e12 * mfu * config.world_size), basis
 
 
 def _status(run: RunFolder) -> str:

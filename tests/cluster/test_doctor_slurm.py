@@ -140,6 +140,13 @@ def test_gres_of_nodes_as_sites_write_it(row: str) -> None:
         assert more.status == FAILED
 
 
+@pytest.mark.parametrize(
+    ("name", "status"), [("nvidia_h100_80gb_hbm3", PASSED), ("hopper", PASSED), ("a100", WARNING), ("rtx", WARNING)]
+)
+def test_sites_name_one_card_differently(name: str, status: str) -> None:
+    assert examine(FakeSlurm(gres=[f"gpu:{name}:4"]))["GPUs"].status == status
+
+
 def test_the_request_that_is_tried_is_the_training_s_own() -> None:
     options = request_options(cluster(account="0123456", constraint="gpu80", memory_per_node="0"), 2)
     for wanted in (

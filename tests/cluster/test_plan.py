@@ -4,6 +4,7 @@ from pathlib import Path
 
 from neox_train.cluster.plan import list_failures, plan_run, render_plan
 from neox_train.config.cluster import Cluster, Gpu, PeakTflops
+from neox_train.config.cluster_records import Rates
 from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
@@ -58,3 +59,9 @@ def test_only_failures_of_this_time_are_listed(tmp_path: Path) -> None:
         os.utime(file, (when, when))
     lines = list_failures({name: tmp_path / name for name in ("old", "now", "absent")}, since=1000.0)
     assert lines == ["run now, train: no disk (again: again)"]
+
+
+def test_a_profile_s_own_rate_is_taken_and_called_what_it_is(tmp_path: Path) -> None:
+    for measured, basis in ((True, "MFU 50%"), (False, "uncalibrated, MFU 50%")):
+        cluster = H100.model_copy(update={"rates": Rates(mfu=0.5, measured=measured)})
+        assert plan_run(config(8), cluster, 2, RunFolder(tmp_path / "a")).basis == basis

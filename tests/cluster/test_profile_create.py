@@ -12,6 +12,8 @@ from neox_train.config.cluster import load_cluster
 from neox_train.errors import ConfigError
 from tests.cluster.slurm_answers import FakeSlurm, partition_line
 
+CASES = Path(__file__).parent.parent / "cases" / "13-gres.tsv"
+
 
 def gather(slurm: FakeSlurm, **given: str | int) -> ProfileFacts:
     return gather_profile("new", Answers(given), run=slurm)
@@ -58,6 +60,20 @@ def test_a_written_profile_loads_and_says_the_same(tmp_path: Path) -> None:
 def test_counts_and_types(gres: str, kind: str, count: int) -> None:
     facts = gather(FakeSlurm(gres=[gres]), gpu={"a100": "a100-40gb"}.get(kind, kind))
     assert (facts.gpu.type, facts.processes_per_node) == (kind, count)
+
+
+@pytest.mark.parametrize("row", [line for line in CASES.read_text().splitlines() if line[:1] not in ("", "#")])
+def test_gres_as_sites_write_it(row: str) -> None:
+    gres, wanted = row.split("\t")
+    slurm = FakeSlurm(gres=[gres])
+    if wanted == "none":
+        assert "partition gpu has no GPUs" in refuse(slurm, partition="gpu")
+    elif "mixed" in wanted:
+        assert "mixes ampere and turing" in refuse(slurm, gpu="a100-80gb")
+    else:
+        kind, count = wanted.replace(";", "").split()[:2]
+        facts = gather(slurm, gpu="a100-80gb")
+        assert (facts.gpu.type, facts.processes_per_node) == ("a100-80gb" if kind == "untyped" else kind, int(count))
 
 
 def test_a_mixed_node_is_refused_with_both_types_until_one_is_chosen() -> None:
