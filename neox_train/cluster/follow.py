@@ -120,7 +120,7 @@ class Follower:
     def _line(self, state: JobState) -> str:
         progress = self._tail.read(self.train_iters)
         if state.phase == PENDING:
-            return f"job {self.job.job_id} is in the queue: {state.detail}"
+            return f"job {self.job.job_id}: {state.detail}"
         training = progress is not None and self._tail.steps != (None, None)
         if state.phase == UNKNOWN:
             return f"{state.detail}" + (f"; {progress}" if training else "")

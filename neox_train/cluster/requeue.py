@@ -25,10 +25,14 @@ def ask_job(job_id: str) -> str:
     return answer.out if answer.code == 0 else ""
 
 
-def why_stopped(note: JobNote | None, facts: str, *, seconds: float) -> str:
-    """Cause of a stop after ``seconds`` of running, by the job's limit and what Slurm says (``facts``)."""
+def why_stopped(note: JobNote | None, facts: str, *, start: int, seconds: float) -> str:
+    """Cause of a stop after ``seconds`` of the job's ``start``-th start, by its limit and Slurm's ``facts`` on it."""
     if "JobState=CANCELLED" in facts:
         return causes.CANCELLED
+    restarts = re.search(r"Restarts=(\d+)", facts)
+    if restarts and int(restarts.group(1)) > start:
+        # Slurm itself has queued it again already.
+        return causes.REQUEUED
     preempted = re.search(r"PreemptTime=(\S+)", facts)
     if preempted and preempted.group(1) not in ("None", "Unknown", "N/A"):
         return causes.PREEMPTED
@@ -48,7 +52,8 @@ def requeue_job(folder: Path, job_id: str, processes: int, start: int) -> None:
     """
     _wait_for_all(folder, job_id, processes, start)
     facts = ask_job(job_id)
-    if facts and "JobState=RUNNING" not in facts:
+    # SIGNALING: it has some seconds of grace before it is displaced.
+    if facts and not re.search(r"JobState=(RUNNING|SIGNALING)\b", facts):
         return
     answer = run_command(["scontrol", "requeue", job_id])
     if answer.code != 0:

@@ -66,7 +66,7 @@ def run_rank(run_folder: str) -> str:
         return outcome
     in_slurm = job.cluster == "slurm"
     facts = ask_job(job_id) if in_slurm and rank == 0 else ""
-    cause = why_stopped(JobNote.read(folder), facts, seconds=time.time() - record.started)
+    cause = why_stopped(JobNote.read(folder), facts, start=start, seconds=time.time() - record.started)
     record.end(folder, job_id, STOPPED, f"saved and stopped on {signal_seen() or 'the word of a peer'}", cause=cause)
     if in_slurm and rank == 0:
         requeue_job(folder, job_id, job.num_tasks, start)

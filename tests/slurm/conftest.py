@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from neox_train.config.layout import DatasetFolder
+from tests.training.synthetic import write_dataset
+
 from .lab import SlurmLab, find_free_base_port, find_missing_daemons
+from .trainings import STEPS, Training
 
 _INSTALL = "sudo apt-get install -y slurmctld slurmd slurm-client munge"
 
@@ -31,3 +35,20 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
             os.environ.pop("SLURM_CONF", None)
         else:
             os.environ["SLURM_CONF"] = before
+
+
+@pytest.fixture(scope="session")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
+    """A token store for every training of these tests."""
+    folder = tmp_path_factory.mktemp("dataset") / "synthetic"
+    return write_dataset(folder, train_tokens=200_000, validation_tokens=30_000)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(slurm: SlurmLab, dataset: DatasetFolder, tmp_path_factory: pytest.TempPathFactory) -> Training:
+    """The reference: 2 nodes of 2 ranks train to the end, and nothing happens to them."""
+    training = Training(tmp_path_factory.mktemp("undisturbed"), dataset)
+    command = training.start()
+    assert command.wait() == 0, command.text
+    assert [step for step, _ in training.losses] == list(range(1, STEPS + 1))
+    return training

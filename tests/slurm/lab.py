@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,6 +106,29 @@ class SlurmLab:
             timeout=timeout_seconds,
         )
 
+    def state(self, job_id: str) -> str:
+        """squeue's word on a job; empty when it knows none of that id."""
+        return self.run("squeue", "-h", "-t", "all", "-j", job_id, "-o", "%T", check=False).stdout.strip()
+
+    def program(self, name: str) -> str:
+        """Full path of a Slurm command."""
+        found = shutil.which(name)
+        assert found is not None
+        return found
+
+    def wait_for(self, condition: Callable[[], bool], timeout_seconds: float = 120) -> None:
+        """Return as soon as ``condition`` holds; fails when the time is up."""
+        deadline = time.monotonic() + timeout_seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the time is up:\n{self.run('squeue', '-a', '-t', 'all', check=False).stdout}")
+            time.sleep(0.1)
+
+    def jobs_named(self, prefix: str) -> list[str]:
+        """Ids of all jobs, ended ones too, whose name begins so."""
+        lines = self.run("squeue", "-h", "-a", "-t", "all", "-o", "%i %j").stdout.splitlines()
+        return [line.split()[0] for line in lines if line.split()[1].startswith(prefix)]
+
     def list_attempts(self) -> list[dict[str, str]]:
         """What the controller itself recorded of every attempt that ended (an oracle, not a production source)."""
         path = self.folder / "log" / "jobcomp.txt"
@@ -163,7 +187,7 @@ class SlurmLab:
             "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n"
             "MpiDefault=none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\nGresTypes=gpu\n"
             f"SlurmdParameters=config_overrides\n{controller}ReturnToService=2\nSlurmdTimeout=10\nKillWait=5\n"
-            "MinJobAge=300\nOverTimeLimit=0\nEnforcePartLimits=ALL\nJobRequeue=1\nSchedulerType=sched/backfill\n"
+            "MinJobAge=300\nMessageTimeout=4\nOverTimeLimit=0\nEnforcePartLimits=ALL\nJobRequeue=1\nSchedulerType=sched/backfill\n"
             "SchedulerParameters=bf_interval=5,sched_min_interval=500000,batch_sched_delay=0,requeue_delay=1\n"
             "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nDebugFlags=NO_CONF_HASH\n"
             f"JobCompType=jobcomp/filetxt\nJobCompLoc={lab}/log/jobcomp.txt\n"

@@ -16,7 +16,7 @@ from typing import Any
 from neox_train.config.layout import DatasetFolder, RunFolder
 from tests.training.synthetic import write_run
 
-STEPS = 60
+STEPS = 40
 MODEL: dict[str, Any] = {
     "train_iters": STEPS,
     "lr_decay_iters": STEPS,
@@ -33,7 +33,7 @@ FACTS: dict[str, Any] = {
     "executor": "slurm",
     "device": "cpu",
     "gres_style": "none",
-    "processes_per_node": 1,
+    "processes_per_node": 2,
     "cpus_per_process": 1,
     "partition": "h100",
     "memory_per_node": "4G",

@@ -1,0 +1,99 @@
+"""Jobs that end badly: each ending is told apart, recorded, and handled."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from neox_train.cluster import causes
+from neox_train.config.layout import DatasetFolder
+
+from .lab import SlurmLab
+from .trainings import Training
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
+
+
+def test_killed_rank_displaced_job_and_cancelled_run(
+    slurm: SlurmLab, dataset: DatasetFolder, undisturbed: Training, tmp_path: Path
+) -> None:
+    training = Training(tmp_path, dataset, facts={"partition": "lowcancel"})
+    command = training.start()
+    command.wait_until(training.trains(0))
+
+    # One rank is killed without a word: the others end with it, and a new job goes on.
+    os.kill(training.ranks(0)[2]["pid"], signal.SIGKILL)
+    command.wait_until(training.trains(0, attempt=2))
+    first = training.attempts[0]
+    assert (first["state"], first["cause"]) == ("failed", causes.RANK_KILLED)
+    assert first["reason"].startswith("rank 2 (process ")
+    assert "rank 2 failed; its last" in command.text
+
+    # Another job displaces it on a partition that cancels: the ranks save and it goes on under whichever id.
+    slurm.run("sbatch", "-p", "urgent", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "true")
+    command.wait_until(lambda: training.trains(1, attempt=2)() or training.trains(0, attempt=3)())
+
+    # Cancelled by name from another shell: the follower ends, and no command submits the run again.
+    code, text = training.command("cancel", training.name)
+    assert code == 0, text
+    assert f"job {training.job_id} of run tiny is cancelled" in text
+    assert command.wait() == 6
+    assert "cancelled" in command.text
+    last = training.attempts[-1]
+    assert (last["state"], last["cause"]) == ("cancelled", causes.CANCELLED)
+    count = len(training.attempts)
+    code, text = training.command()
+    assert code == 6
+    assert "neox-train cancel tiny --undo" in text
+    assert len(training.attempts) == count
+
+    assert training.command("cancel", training.name, "--undo")[0] == 0
+    code, text = training.command()
+    assert code == 0, text
+    assert training.losses == undisturbed.losses
+
+
+def test_a_rank_that_hangs_is_named_and_ends_the_job(slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path) -> None:
+    facts = {
+        "processes_per_node": 1,
+        "max_restarts": 0,
+        "environment": {"OMP_NUM_THREADS": "1", "NEOX_TRAIN_STALL_SECONDS": "8"},
+    }
+    training = Training(tmp_path, dataset, facts=facts)
+    command = training.start()
+    command.wait_until(training.trains(0))
+    os.kill(training.ranks(0)[1]["pid"], signal.SIGSTOP)
+    assert command.wait() == 6
+    (attempt,) = training.attempts
+    assert attempt["cause"] == causes.HANG
+    assert attempt["reason"].startswith("rank 1 (process ")
+    assert "waiting for other ranks" in attempt["reason"]
+    log = (training.run.path / attempt["folder"] / f"{training.job_id}_0_log.out").read_text()
+    assert "made no progress for" in log
+    assert "run_step" in log, "the stacks are in the log"
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause", "words"),
+    [
+        # Too few tokens for one window: found by the ranks, in the first second of training.
+        ({"seq_length": 40_000, "max_position_embeddings": 40_000}, causes.CONFIGURATION, "the validation split has"),
+        ({"optimizer": {"type": "SGD", "params": {"lr": 1e38}}, "warmup": 0.0}, causes.NOT_FINITE, "not finite"),
+    ],
+    ids=["configuration", "not-finite"],
+)
+def test_an_error_that_would_repeat_is_one_sentence_and_one_job(
+    slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path, changes: dict[str, object], cause: str, words: str
+) -> None:
+    facts = {"processes_per_node": 1}
+    training = Training(tmp_path, dataset, nodes=1, facts=facts, changes={"train_iters": 100, **changes})
+    code, text = training.command()
+    assert code == 6
+    (error,) = [line for line in text.splitlines() if line.startswith("error: ")]
+    assert words in error
+    assert "Traceback" not in text
+    (attempt,) = training.attempts
+    assert (attempt["state"], attempt["cause"]) == ("failed", cause)
+    assert json.loads(training.run.failure.read_text())["sentence"] in error
