@@ -35,9 +35,13 @@ class Holder:
         """Write the record beside ``lock``."""
         write_json(holder_file(lock), asdict(self))
 
+    def is_on_this_host(self) -> bool:
+        """Whether the process can be asked from here."""
+        return self.host == socket.gethostname()
+
     def is_dead(self) -> bool:
         """Whether the process is known to be gone; False for a process on another host, which cannot be asked."""
-        if self.host != socket.gethostname():
+        if not self.is_on_this_host():
             return False
         try:
             os.kill(self.pid, 0)

@@ -3,12 +3,11 @@
 import json
 import shlex
 import sys
-import time
-from glob import glob
 from pathlib import Path
 
-from neox_train.cluster.markers import withdraw_false_markers
-from neox_train.cluster.plan import list_failures, plan_run, render_plan
+from neox_train.cluster.failures import known_ids, list_failures
+from neox_train.cluster.markers import find_false_markers, list_lost_checkpoints
+from neox_train.cluster.plan import plan_run, render_plan
 from neox_train.cluster.stage_jobs import (
     check_run_times,
     offer_account,
@@ -16,10 +15,11 @@ from neox_train.cluster.stage_jobs import (
     stage_shell,
 )
 from neox_train.config.cluster import parse_cluster
-from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.layout import DatasetFolder, RunFolder, cluster_file
 from neox_train.config.pipeline import load_pipeline
 from neox_train.config.run import resolve_run
-from neox_train.errors import UserError
+from neox_train.data.sources import list_sources
+from neox_train.errors import DataError, UserError
 from neox_train.files import write_json
 
 
@@ -60,7 +60,6 @@ def read_files():
     return pipeline, cluster, configs
 
 
-STARTED = time.time()
 PIPELINE_FILE = config.get("pipeline", "configs/pipelines/default.yaml")
 if "executor" not in config:
     raise WorkflowError(
@@ -68,10 +67,14 @@ if "executor" not in config:
     )
 PIPELINE, CLUSTER, CONFIGS = read_files()
 RESULTS = CLUSTER.results_path
-CLUSTER_FILE = RESULTS / "cluster.json"
+CLUSTER_FILE = cluster_file(RESULTS, CLUSTER.name)
 DATASETS = {name: DatasetFolder.of(RESULTS, name) for name in PIPELINE.datasets}
 RUNS = {name: RunFolder.of(RESULTS, name) for name in PIPELINE.runs}
 REPORT = RESULTS / "report" / "index.html"
+STAGE_FOLDERS = [folder.path for folder in [*DATASETS.values(), *RUNS.values()]] + [
+    REPORT.parent
+]
+FALSE_MARKERS = {}
 
 offer_account(CLUSTER)
 setup, python = stage_shell(CLUSTER, on_compute_node=not workflow.is_main_process)
@@ -98,7 +101,13 @@ wildcard_constraints:
 def corpus_files(wildcards):
     """Files whose change makes the dataset anew; the stage itself says which are missing."""
     spec = PIPELINE.datasets[wildcards.dataset]
-    files = [name for pattern in spec.source.files for name in sorted(glob(pattern))]
+    files = []
+    # The standard library is the interpreter's own: its files are no input of the workflow.
+    if spec.source.kind == "files":
+        try:
+            files = [str(file.path) for file in list_sources(spec.source)]
+        except DataError:
+            files = []
     return files + [
         file for file in [spec.tokenizer.file] if file and Path(file).is_file()
     ]
@@ -109,8 +118,23 @@ def dataset_spec(wildcards):
     return PIPELINE.datasets[wildcards.dataset].model_dump(mode="json")
 
 
-def dataset_manifest(wildcards):
-    return str(DATASETS[PIPELINE.runs[wildcards.run].dataset].manifest)
+def tokenized_dataset(wildcards):
+    return str(DATASETS[PIPELINE.runs[wildcards.run].dataset].tokenized)
+
+
+def mend(marker):
+    """An input without files: has the marker made again when what it vouches for is gone.
+
+    Snakemake removes the marker itself, when its job starts: a dry run plans the same jobs and changes nothing.
+    """
+
+    def force(wildcards):
+        file = str(RESULTS / marker).format(**dict(wildcards.items()))
+        if file in FALSE_MARKERS:
+            workflow.dag.forcefiles.add(file)
+        return []
+
+    return force
 
 
 def run_config_files(wildcards):
@@ -140,7 +164,14 @@ def training_threads(wildcards):
 def show_plan():
     runs = PIPELINE.runs
     plan = [
-        plan_run(CONFIGS[name], CLUSTER, runs[name].nodes, RUNS[name]) for name in runs
+        plan_run(
+            CONFIGS[name],
+            CLUSTER,
+            runs[name].nodes,
+            RUNS[name],
+            is_marker_true=str(RUNS[name].trained) not in FALSE_MARKERS,
+        )
+        for name in runs
     ]
     for line in render_plan(plan, CLUSTER):
         tell(line)
@@ -148,15 +179,17 @@ def show_plan():
 
 
 def show_failures():
-    folders = {
-        folder.path: folder.path for folder in [*DATASETS.values(), *RUNS.values()]
-    }
-    for line in list_failures({**folders, REPORT.parent: REPORT.parent}, STARTED):
+    for line in list_failures(STAGE_FOLDERS, KNOWN_FAILURES):
         tell(line)
 
 
 if workflow.is_main_process:
-    for sentence in withdraw_false_markers(DATASETS.values(), RUNS.values()):
+    KNOWN_FAILURES = known_ids(STAGE_FOLDERS)
+    found = find_false_markers(DATASETS.values(), RUNS.values())
+    for marker, problem in found.items():
+        FALSE_MARKERS[str(marker)] = problem
+        tell(f"{marker} does not hold: {problem}; it is made again with what depends on it")
+    for sentence in list_lost_checkpoints(RUNS.values()):
         tell(sentence)
     # Here and not in onstart, which a dry run leaves out.
     show_plan()

@@ -4,6 +4,7 @@
 rule convert:
     input:
         RESULTS / "runs/{run}/trained.json",
+        mend("runs/{run}/converted.json"),
     output:
         RESULTS / "runs/{run}/converted.json",
     log:

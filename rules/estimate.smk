@@ -3,8 +3,9 @@
 
 rule estimate:
     input:
-        manifest=dataset_manifest,
+        dataset=tokenized_dataset,
         config=run_config_files,
+        mend=mend("runs/{run}/estimated.json"),
     output:
         RESULTS / "runs/{run}/estimated.json",
     log:

@@ -4,8 +4,10 @@
 rule tokenize:
     input:
         corpus_files,
+        mend("datasets/{dataset}/tokenized.json"),
     output:
-        RESULTS / "datasets/{dataset}/manifest.json",
+        # Not the manifest: a corpus that becomes unusable must not cost the tokens there are.
+        RESULTS / "datasets/{dataset}/tokenized.json",
     log:
         RESULTS / "datasets/{dataset}/tokenize.log",
     resources:

@@ -6,8 +6,9 @@ The checkpoints, logs and metrics are no outputs here: Snakemake would delete th
 
 rule train:
     input:
-        manifest=dataset_manifest,
+        dataset=tokenized_dataset,
         estimated=RESULTS / "runs/{run}/estimated.json",
+        mend=mend("runs/{run}/trained.json"),
     output:
         RESULTS / "runs/{run}/trained.json",
     log:

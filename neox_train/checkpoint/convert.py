@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from neox_train.checkpoint.convert_source import ConvertSource, choose_source
 from neox_train.checkpoint.hf_config import choose_family
 from neox_train.checkpoint.hf_export import Export, read_export, write_export
 from neox_train.checkpoint.hf_tokenizer import TokenizerSource
@@ -50,7 +51,7 @@ class ConvertOptions:
     max_shard_bytes: int = 5 * 10**9
     tolerance: float = TOLERANCE
     step_folder: Path | None = None
-    """A checkpoint other than the one the training ended with."""
+    """A checkpoint other than the one the training ended with: its export goes to ``hf-step_…/``, without a marker."""
 
 
 def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = print) -> dict[str, Any]:
@@ -58,15 +59,15 @@ def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = pri
 
     What is done already for the same checkpoint is not done again. Raises CheckpointError where the run is not
     trained, where its checkpoint is damaged, and where the logits differ by more than the tolerance: then ``hf/`` and
-    parity.json stay to be looked at, and the marker is not written.
+    parity.json stay to be looked at, and the marker is not written. Nor is it for a checkpoint other than the trained.
     """
-    step_folder = options.step_folder or _trained_checkpoint(run)
     config, dataset, manifest = _read_run(run)
-    architecture = Architecture.from_config(config.with_vocab_size(manifest.vocab_size))
+    architecture = Architecture.from_config(config)
     choose_family(architecture)
+    source = choose_source(run, config, manifest, options.step_folder)
     export = Export(
-        checkpoint=step_folder.name,
-        manifest_sha256=_checkpoint_digest(step_folder),
+        checkpoint=source.folder.name,
+        manifest_sha256=source.manifest_sha256,
         architecture=architecture,
         tokenizer=TokenizerSource(
             file=dataset.tokenizer,
@@ -80,16 +81,16 @@ def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = pri
 
     @cache
     def weights() -> Mapping[str, torch.Tensor]:
-        return _read_verified(step_folder)
+        return _read_verified(source.folder)
 
-    files = read_export(run.hf, export)
+    files = read_export(source.hf, export)
     if files is not None:
-        report(f"{run.hf}: already converted from {step_folder.name}")
+        report(f"{source.hf}: already converted from {export.checkpoint}")
     else:
-        files = write_export(run.hf, export, weights, report=report)
-        report(f"{run.hf}: {len(files)} files from {step_folder.name}, weights in {export.dtype}")
+        files = write_export(source.hf, export, weights, report=report)
+        report(f"{source.hf}: {len(files)} files from {export.checkpoint}, weights in {export.dtype}")
     text = _Text(dataset=dataset, manifest=manifest, seq_length=architecture.seq_length)
-    parity = _check_parity(run, export, text, weights, options.tolerance)
+    parity = _check_parity(source, export, text, weights, options.tolerance)
     report(
         f"parity on {parity['tokens']} tokens of {parity['split']} text: "
         f"logits differ by at most {parity['max_abs_difference']:.2g}"
@@ -99,33 +100,9 @@ def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = pri
         "parity": {key: parity[key] for key in ("max_abs_difference", "tolerance")},
         "files": files,
     }
-    write_json(run.converted, record)
+    if source.marker is not None:
+        write_json(source.marker, record)
     return record
-
-
-def _trained_checkpoint(run: RunFolder) -> Path:
-    """The checkpoint that trained.json, or the trainer's finished.json, names."""
-    for record in (run.trained, run.finished):
-        if not record.is_file():
-            continue
-        try:
-            content = read_json(record)
-            folder, wanted = run.path / content["checkpoint"], content["manifest_sha256"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{record} is damaged; delete it and run `neox-train submit {run.name}`") from error
-        if _checkpoint_digest(folder) != wanted:
-            raise CheckpointError(
-                f"{folder} is not the checkpoint that {record.name} names (another manifest); train the run again"
-            )
-        return folder
-    raise CheckpointError(f"{run.path} is not trained (no trained.json); run `neox-train submit {run.name}` first")
-
-
-def _checkpoint_digest(folder: Path) -> str:
-    try:
-        return sha256_file(folder / "manifest.json")
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise CheckpointError(f"{folder} is no checkpoint (no manifest.json); name a complete step folder") from error
 
 
 def _read_run(run: RunFolder) -> tuple[NeoxConfig, DatasetFolder, Manifest]:
@@ -143,7 +120,7 @@ def _read_run(run: RunFolder) -> tuple[NeoxConfig, DatasetFolder, Manifest]:
         )
     if sha256_file(dataset.tokenizer) != manifest.tokenizer_sha256:
         raise DataError(f"{dataset.tokenizer} is not the tokenizer of its manifest; tokenize the dataset again")
-    return config, dataset, manifest
+    return config.with_vocab_size(manifest.vocab_size), dataset, manifest
 
 
 def _read_verified(step_folder: Path) -> Mapping[str, torch.Tensor]:
@@ -153,7 +130,9 @@ def _read_verified(step_folder: Path) -> Mapping[str, torch.Tensor]:
     return read_model_weights(step_folder)
 
 
-def _check_parity(run: RunFolder, export: Export, text: _Text, weights: Weights, tolerance: float) -> dict[str, Any]:
+def _check_parity(
+    source: ConvertSource, export: Export, text: _Text, weights: Weights, tolerance: float
+) -> dict[str, Any]:
     """Contents of parity.json, measured unless the file already tells of this export and text."""
     split, windows = choose_windows(text.dataset, text.seq_length)
     about = export.identity() | {
@@ -161,18 +140,18 @@ def _check_parity(run: RunFolder, export: Export, text: _Text, weights: Weights,
         "split": split,
         "seq_length": windows.shape[1] - 1,
     }
-    parity = _read_if_whole(run.parity)
+    parity = _read_if_whole(source.parity)
     if parity is None or parity | about | {"tolerance": tolerance} != parity:
         trained = build_trained_model(weights(), export.architecture, dtype=export.dtype)
-        measured = compare(trained, load_export(run.hf), windows, tolerance=tolerance)
+        measured = compare(trained, load_export(source.hf), windows, tolerance=tolerance)
         parity = about | measured.to_json()
-        write_json(run.parity, parity)
+        write_json(source.parity, parity)
     difference = parity["max_abs_difference"]
     if not parity["within_tolerance"]:
         shown = "a logit that is not finite" if difference is None else f"logits {difference:.3g} apart"
         raise CheckpointError(
-            f"{run.hf} does not compute what the trained model computes: {shown} on {split} text, {tolerance:g} is "
-            f"allowed; see {run.parity}, and use neither until the cause is known"
+            f"{source.hf} does not compute what the trained model computes: {shown} on {split} text, {tolerance:g} is "
+            f"allowed; see {source.parity}, and use neither until the cause is known"
         )
     return parity
 

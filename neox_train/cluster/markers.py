@@ -1,8 +1,8 @@
 """Markers that no longer tell the truth: a stage's marker vouches for files that Snakemake does not know.
 
 Snakemake deletes a rule's declared outputs when the rule fails or runs again, so each stage declares one marker,
-written last, and nothing else. When something that a marker vouches for is gone the marker is withdrawn, and the
-workflow makes it again with what depends on it. Only presence and sizes are looked at.
+written last, and nothing else. When something that a marker vouches for is gone, the workflow makes the marker again
+with what depends on it. Only presence and sizes are looked at, and nothing is changed here: a dry run looks too.
 """
 
 from __future__ import annotations
@@ -11,33 +11,40 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from neox_train.cluster.completion import checkpoint_problem
+from neox_train.cluster.completion import export_stands_in, lost_checkpoint_notice, recorded_problem
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.files import read_json
 
 
-def withdraw_false_markers(datasets: Iterable[DatasetFolder], runs: Iterable[RunFolder]) -> list[str]:
-    """Delete every marker whose files are not all there; one sentence for each."""
+def find_false_markers(datasets: Iterable[DatasetFolder], runs: Iterable[RunFolder]) -> dict[Path, str]:
+    """Every marker whose files are not all there, with what is wrong."""
     checks: list[tuple[Path, Callable[[], str | None]]] = []
     for dataset in datasets:
-        checks.append((dataset.manifest, lambda folder=dataset: dataset_problem(folder)))  # type: ignore[misc]
+        checks.append((dataset.tokenized, lambda folder=dataset: dataset_problem(folder)))  # type: ignore[misc]
     for run in runs:
         checks.append((run.estimated, lambda folder=run: estimate_problem(folder)))  # type: ignore[misc]
         checks.append((run.trained, lambda folder=run: training_problem(folder)))  # type: ignore[misc]
-        checks.append((run.converted, lambda folder=run: export_problem(folder)))  # type: ignore[misc]
-    withdrawn = []
-    for marker, find_problem in checks:
-        if marker.is_file() and (problem := find_problem()):
-            marker.unlink(missing_ok=True)
-            withdrawn.append(f"{marker} withdrawn: {problem}; what depends on it is made again")
-    return withdrawn
+        checks.append((run.converted, lambda folder=run: conversion_problem(folder)))  # type: ignore[misc]
+    problems = ((marker, find_problem()) for marker, find_problem in checks if marker.is_file())
+    return {marker: problem for marker, problem in problems if problem}
+
+
+def list_lost_checkpoints(runs: Iterable[RunFolder]) -> list[str]:
+    """One sentence for each trained run that has its export and no longer its last checkpoint."""
+    records = ((run, _read(run.trained)) for run in runs)
+    notices = (lost_checkpoint_notice(run, record) for run, record in records if record)
+    return [notice for notice in notices if notice]
 
 
 def dataset_problem(folder: DatasetFolder) -> str | None:
-    """A shard or the tokenizer is gone or has another size."""
-    manifest = _read(folder.manifest)
-    if manifest is None:
+    """A shard, the tokenizer or the manifest is gone or another than the marker names."""
+    marker, manifest = _read(folder.tokenized), _read(folder.manifest)
+    if marker is None:
         return "it cannot be read"
+    if manifest is None:
+        return _file_problem(folder.manifest) or f"{folder.manifest.name} cannot be read"
+    if manifest.get("digest") != marker.get("digest"):
+        return f"{folder.manifest.name} is of other tokens"
     for split in manifest.get("splits", {}).values():
         for shard in split["shards"]:
             if problem := _file_problem(folder.path / shard["file"], shard.get("bytes")):
@@ -51,16 +58,17 @@ def estimate_problem(run: RunFolder) -> str | None:
 
 
 def training_problem(run: RunFolder) -> str | None:
-    """The last checkpoint or the metrics are gone."""
+    """The metrics are gone, or the last checkpoint is and no export stands in for it."""
     trained = _read(run.trained)
     if trained is None:
         return "it cannot be read"
     if problem := _first(_file_problem(file) for file in (run.finished, run.metrics)):
         return problem
-    return checkpoint_problem(run.path / str(trained.get("checkpoint")), trained.get("manifest_sha256"), deep=False)
+    problem = recorded_problem(run, trained, deep=False)
+    return None if problem and export_stands_in(run, trained) else problem
 
 
-def export_problem(run: RunFolder) -> str | None:
+def conversion_problem(run: RunFolder) -> str | None:
     """A file of the exported model, or the parity record, is gone."""
     converted = _read(run.converted)
     if converted is None:

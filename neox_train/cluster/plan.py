@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from neox_train.cluster.ledger import Ledger
 from neox_train.cluster.progress import format_duration
@@ -40,10 +39,12 @@ class PlannedRun:
         return None if self.seconds is None else self.seconds * self.processes / 3600
 
 
-def plan_run(config: NeoxConfig, cluster: Cluster, nodes: int, run: RunFolder) -> PlannedRun:
-    """What the run still needs."""
+def plan_run(
+    config: NeoxConfig, cluster: Cluster, nodes: int, run: RunFolder, *, is_marker_true: bool = True
+) -> PlannedRun:
+    """What the run still needs; ``is_marker_true`` says whether trained.json, where there is one, counts."""
     steps = config.train_iters or 0
-    status = _status(run)
+    status = _status(run, is_marker_true)
     seconds: float | None = 0.0
     basis = ""
     if status != "done":
@@ -73,8 +74,8 @@ def _seconds(
     return operations / (rate * 1e12 * mfu * config.world_size), basis
 
 
-def _status(run: RunFolder) -> str:
-    if run.trained.is_file():
+def _status(run: RunFolder, is_marker_true: bool) -> str:
+    if is_marker_true and run.trained.is_file():
         return "done"
     last = Ledger(run.ledger).last
     if last is None:
@@ -104,16 +105,3 @@ def _row(run: PlannedRun) -> tuple[str, ...]:
     time = "?" if run.seconds is None else format_duration(run.seconds) + (f" ({run.basis})" if run.basis else "")
     hours = "?" if run.device_hours is None else f"{run.device_hours:.1f}"
     return (run.name, str(run.nodes), str(run.processes), str(run.steps), time, hours, run.memory, run.status)
-
-
-def list_failures(folders: Mapping[str, Path], since: float) -> list[str]:
-    """One line for each failure.json written since ``since`` (seconds since the epoch): who, stage, why, what next."""
-    lines = []
-    for folder in folders.values():
-        file = folder / "failure.json"
-        if file.is_file() and file.stat().st_mtime >= since:
-            failure = read_json(file)
-            lines.append(
-                f"{failure['subject']}, {failure['stage']}: {failure['sentence']} (again: {failure['command']})"
-            )
-    return lines

@@ -23,7 +23,9 @@ def convert(
     pipeline: Annotated[Path | None, typer.Option(help="Pipeline file that names the run.")] = None,
     results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
     run_dir: Annotated[Path | None, typer.Option(help="A run's folder, instead of RUN and --results.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Another step folder than the last one.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Another step folder than the last; its export goes to hf-step_…/.")
+    ] = None,
     dtype: Annotated[
         str, typer.Option(help="Precision of the exported weights: float32, bfloat16, float16.")
     ] = "float32",

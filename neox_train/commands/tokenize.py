@@ -23,8 +23,8 @@ def tokenize(
 ) -> None:
     """Read a corpus, train or take its tokenizer, and write the tokens of each split.
 
-    Writes tokenizer.json, tokens-*.h5 and, last, manifest.json into results/datasets/DATASET. A dataset whose sources
-    and settings are unchanged costs nothing to repeat.
+    Writes tokenizer.json, tokens-*.h5, manifest.json and, last, tokenized.json into results/datasets/DATASET. A dataset
+    whose sources and settings are unchanged costs nothing to repeat.
     """
     from neox_train.config.pipeline import load_pipeline
     from neox_train.data.tokenize import tokenize_dataset

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+
+FAILURE_NAME = "failure.json"
+"""Why the last stage in a folder failed."""
+STAGE_NAME = "stage.json"
+"""The stage that works in a folder now."""
+
+
+def cluster_file(results: Path, profile: str) -> Path:
+    """The facts that a workflow's stages read: one file a profile, as two controllers may share a results folder."""
+    return results / f"cluster-{re.sub(r'[^A-Za-z0-9_.-]', '_', profile)}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +124,7 @@ class RunFolder:
     @property
     def failure(self) -> Path:
         """Why the last stage of the run failed; absent when none did."""
-        return self.path / "failure.json"
+        return self.path / FAILURE_NAME
 
     @property
     def lock(self) -> Path:
@@ -147,13 +158,18 @@ class DatasetFolder:
 
     @property
     def manifest(self) -> Path:
-        """Shard order, counts, checksums, provenance; marker of the tokenize stage, written last."""
+        """Shard order, counts, checksums, provenance; written after the files it tells of."""
         return self.path / "manifest.json"
+
+    @property
+    def tokenized(self) -> Path:
+        """Marker of the tokenize stage, written last."""
+        return self.path / "tokenized.json"
 
     @property
     def failure(self) -> Path:
         """Why the last stage on the dataset failed; absent when none did."""
-        return self.path / "failure.json"
+        return self.path / FAILURE_NAME
 
     @property
     def lock(self) -> Path:

@@ -35,9 +35,12 @@ def scratch_folder(folder: DatasetFolder) -> Iterator[DatasetFolder]:
 
 
 def install_dataset(scratch: DatasetFolder, folder: DatasetFolder, manifest: Manifest) -> None:
-    """Move the built files into place. The old manifest goes first and the new one comes last: none vouches falsely."""
+    """Move the built files into place. The old marker and manifest go first, the new manifest comes last: none vouches
+    falsely.
+    """
     names = [folder.tokenizer.name, SOURCES_NAME, *(shard.file for shard in manifest.shards())]
     with storage_errors(folder.path):
+        folder.tokenized.unlink(missing_ok=True)
         folder.manifest.unlink(missing_ok=True)
         for old in folder.path.glob("tokens-*.h5"):
             old.unlink()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from neox_train.data.build import build_dataset
 from neox_train.data.manifest import Manifest, load_manifest
 from neox_train.data.sources import SourceFile, find_change, list_sources
 from neox_train.errors import DataError
-from neox_train.files import sha256_file
+from neox_train.files import read_json, sha256_file, write_json
 from neox_train.locks import hold_lock
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def tokenize_dataset(spec: DatasetSpec, folder: DatasetFolder, *, report: Callable[[str], None] = print) -> Manifest:
-    """Tokenize a dataset into ``folder`` and return its manifest; nothing is done where it is finished already.
+    """Tokenize a dataset into ``folder`` and return its manifest; where it is finished the marker alone is
+    written, if it is missing.
 
     Finished means: the manifest is of this very spec, the sources and the tokenizer are unchanged, and every shard has
     its size. Anything else is built anew, beside the old files, which stay until the new ones are complete.
@@ -34,11 +36,22 @@ def tokenize_dataset(spec: DatasetSpec, folder: DatasetFolder, *, report: Callab
             if reason is None:
                 manifest = load_manifest(folder.path)
                 report(f"{folder.path}: up to date ({describe(manifest)}); nothing to do")
+                _write_marker(folder, manifest)
                 return manifest
             report(f"{folder.path}: {reason}; tokenizing again")
         manifest = build_dataset(spec, folder, files, report)
+        _write_marker(folder, manifest)
         report(f"{folder.path}: {describe(manifest)}")
         return manifest
+
+
+def _write_marker(folder: DatasetFolder, manifest: Manifest) -> None:
+    """The workflow deletes the marker when the stage fails or runs again, and never what the marker vouches for."""
+    record = {"dataset": folder.name, "digest": manifest.digest}
+    with suppress(ValueError):
+        if read_json(folder.tokenized) == record:
+            return
+    write_json(folder.tokenized, record)
 
 
 def find_staleness(spec: DatasetSpec, folder: DatasetFolder, files: Sequence[SourceFile]) -> str | None:

@@ -108,14 +108,6 @@ def test_a_damaged_file_is_made_again(run: RunFolder, file: str) -> None:
     assert (run.path / file).read_bytes() == whole
 
 
-def test_another_checkpoint_replaces_the_export(run: RunFolder) -> None:
-    first, _ = _convert(run)
-    second, _ = _convert(run, step_folder=run.checkpoints / "step_00000001")
-    assert second["checkpoint"] == "step_00000001"
-    assert second["files"]["model.safetensors"] != first["files"]["model.safetensors"]
-    assert sorted(p.name for p in run.path.glob(".hf*")) == []
-
-
 def test_a_killed_export_repeats_only_the_rest(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     from neox_train.checkpoint import hf_export
 

@@ -1,56 +1,34 @@
-import hashlib
-import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from neox_train.checkpoint.manifest import FileRecord, Manifest, World, write_manifest
-from neox_train.cluster.markers import withdraw_false_markers
+from neox_train.cluster.markers import find_false_markers, list_lost_checkpoints
 from neox_train.config.layout import DatasetFolder, RunFolder
+from tests.cluster.trained_folder import make_dataset, make_trained_run
 
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> DatasetFolder:
-    folder = DatasetFolder.of(tmp_path, "words")
-    folder.path.mkdir(parents=True)
-    folder.tokenizer.write_text("{}")
-    folder.shard("train", 0).write_bytes(b"12345678")
-    shards = [{"file": folder.shard("train", 0).name, "bytes": 8}]
-    folder.manifest.write_text(json.dumps({"splits": {"train": {"shards": shards}}}))
-    return folder
+    return make_dataset(DatasetFolder.of(tmp_path, "words"))
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path: Path, dataset: DatasetFolder) -> RunFolder:
     folder = RunFolder.of(tmp_path, "serial")
-    checkpoint = folder.checkpoints / "step_00000004"
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "weights.safetensors").write_bytes(b"weights")
-    record = FileRecord(bytes=7, sha256=hashlib.sha256(b"weights").hexdigest())
-    manifest = Manifest(
-        step=4,
-        world=World(size=2, dp=2),
-        parameters={},
-        files={"weights.safetensors": record},
-        digests={},
-        training_relevant={},
-    )
-    write_manifest(checkpoint, manifest)
-    digest = hashlib.sha256((checkpoint / "manifest.json").read_bytes()).hexdigest()
-    folder.hf.mkdir()
-    (folder.hf / "config.json").write_text("{}")
-    for file in (folder.config_file, folder.memory_json, folder.memory_png, folder.metrics, folder.finished):
-        file.write_text("{}")
-    folder.parity.write_text("{}")
-    folder.estimated.write_text("{}")
-    folder.trained.write_text(json.dumps({"checkpoint": "checkpoints/step_00000004", "manifest_sha256": digest}))
-    folder.converted.write_text(json.dumps({"files": {"config.json": {"bytes": 2}}}))
+    make_trained_run(folder, dataset)
     return folder
 
 
-def test_true_markers_stay(dataset: DatasetFolder, run: RunFolder) -> None:
-    assert withdraw_false_markers([dataset], [run]) == []
-    assert all(marker.exists() for marker in (dataset.manifest, run.estimated, run.trained, run.converted))
+def remove_export(run: RunFolder) -> None:
+    """Before its export, a run's checkpoint is all there is of it."""
+    shutil.rmtree(run.hf)
+    run.converted.unlink()
+
+
+def test_true_markers_are_not_listed(dataset: DatasetFolder, run: RunFolder) -> None:
+    assert find_false_markers([dataset], [run]) == {}
+    assert list_lost_checkpoints([run]) == []
 
 
 @pytest.mark.parametrize(
@@ -59,31 +37,50 @@ def test_true_markers_stay(dataset: DatasetFolder, run: RunFolder) -> None:
         ("config.yml", "estimated.json"),
         ("memory.png", "estimated.json"),
         ("metrics.jsonl", "trained.json"),
-        ("checkpoints/step_00000004/weights.safetensors", "trained.json"),
-        ("checkpoints/step_00000004/manifest.json", "trained.json"),
+        ("finished.json", "trained.json"),
         ("hf/config.json", "converted.json"),
         ("parity.json", "converted.json"),
     ],
 )
-def test_a_lost_file_withdraws_its_marker_alone(run: RunFolder, lost: str, marker: str) -> None:
+def test_a_lost_file_makes_its_marker_false_alone_and_nothing_is_changed(
+    run: RunFolder, lost: str, marker: str
+) -> None:
     (run.path / lost).unlink()
-    (sentence,) = withdraw_false_markers([], [run])
-    assert sentence.startswith(f"{run.path / marker} withdrawn: ")
-    left = {name for name in ("estimated.json", "trained.json", "converted.json") if (run.path / name).exists()}
-    assert left == {"estimated.json", "trained.json", "converted.json"} - {marker}
+    before = sorted(run.path.rglob("*"))
+    assert list(find_false_markers([], [run])) == [run.path / marker]
+    assert sorted(run.path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("lost", ["weights.safetensors", "manifest.json"])
+def test_a_lost_checkpoint_counts_before_the_export_and_not_after_it(run: RunFolder, lost: str) -> None:
+    (run.checkpoints / "step_00000020" / lost).unlink()
+    assert find_false_markers([], [run]) == {}
+    (notice,) = list_lost_checkpoints([run])
+    assert "step_00000020" in notice and "not repeated" in notice
+    remove_export(run)
+    assert list(find_false_markers([], [run])) == [run.trained]
+    assert list_lost_checkpoints([run]) == []
 
 
 def test_a_file_of_another_size_counts_as_lost(dataset: DatasetFolder, run: RunFolder) -> None:
     dataset.shard("train", 0).write_bytes(b"1234")
     (run.hf / "config.json").write_text("{ }")
-    sentences = withdraw_false_markers([dataset], [run])
-    assert any("has 4 bytes, not 8" in sentence for sentence in sentences)
-    assert not dataset.manifest.exists()
-    assert not run.converted.exists()
-    assert run.trained.exists()
+    false = find_false_markers([dataset], [run])
+    assert list(false) == [dataset.tokenized, run.converted]
+    assert "has 4 bytes, not 8" in false[dataset.tokenized]
 
 
-def test_a_torn_marker_is_withdrawn(dataset: DatasetFolder, run: RunFolder) -> None:
-    for marker in (dataset.manifest, run.trained, run.converted):
+def test_a_manifest_of_other_tokens_is_not_the_marker_s(dataset: DatasetFolder) -> None:
+    marker = dataset.tokenized.read_text()
+    make_dataset(dataset, tokens=b"87654321")
+    dataset.tokenized.write_text(marker)
+    assert find_false_markers([dataset], []) == {dataset.tokenized: "manifest.json is of other tokens"}
+
+
+def test_a_torn_record_makes_its_marker_false(dataset: DatasetFolder, run: RunFolder) -> None:
+    for marker in (dataset.tokenized, run.trained, run.converted):
         marker.write_text('{"check')
-    assert len(withdraw_false_markers([dataset], [run])) == 3
+    assert list(find_false_markers([dataset], [run])) == [dataset.tokenized, run.trained, run.converted]
+    dataset.tokenized.write_text("{}")
+    dataset.manifest.write_text('{"spl')
+    assert find_false_markers([dataset], [])[dataset.tokenized] == "manifest.json cannot be read"

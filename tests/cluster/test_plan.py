@@ -1,8 +1,7 @@
 import json
-import os
 from pathlib import Path
 
-from neox_train.cluster.plan import list_failures, plan_run, render_plan
+from neox_train.cluster.plan import plan_run, render_plan
 from neox_train.config.cluster import Cluster, Gpu, PeakTflops
 from neox_train.config.cluster_records import Rates
 from neox_train.config.layout import RunFolder
@@ -50,15 +49,12 @@ def test_the_table_names_what_is_done_and_sums_the_rest(tmp_path: Path) -> None:
     assert lines[4].startswith("GPU-hours to come: ")
 
 
-def test_only_failures_of_this_time_are_listed(tmp_path: Path) -> None:
-    for name, when in (("old", 100.0), ("now", 2000.0)):
-        file = tmp_path / name / "failure.json"
-        file.parent.mkdir()
-        failure = {"stage": "train", "subject": f"run {name}", "sentence": "no disk", "command": "again"}
-        file.write_text(json.dumps(failure))
-        os.utime(file, (when, when))
-    lines = list_failures({name: tmp_path / name for name in ("old", "now", "absent")}, since=1000.0)
-    assert lines == ["run now, train: no disk (again: again)"]
+def test_a_marker_that_no_longer_holds_is_not_done(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "a")
+    run.path.mkdir()
+    run.trained.write_text("{}")
+    planned = plan_run(config(8), H100, 2, run, is_marker_true=False)
+    assert planned.status == "new" and planned.seconds
 
 
 def test_a_profile_s_own_rate_is_taken_and_called_what_it_is(tmp_path: Path) -> None:

@@ -11,15 +11,26 @@ def test_a_failure_is_left_for_the_workflow_and_success_takes_it_away(tmp_path: 
     folder = tmp_path / "runs" / "serial"
     with pytest.raises(DataError), stage("train", folder, subject="run serial", command="neox-train submit serial"):
         raise DataError("corpus.txt is empty; add text")
-    assert read_json(folder / "failure.json") == {
+    first = read_json(folder / "failure.json")
+    assert first.pop("id")
+    assert first == {
         "stage": "train",
         "subject": "run serial",
         "sentence": "corpus.txt is empty; add text",
         "command": "neox-train submit serial",
     }
     with stage("train", folder, subject="run serial", command="neox-train submit serial"):
-        pass
-    assert not (folder / "failure.json").exists()
+        assert read_json(folder / "stage.json")["stage"] == "train"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_stage_leaves_the_record_of_one_that_began_after_it(tmp_path: Path) -> None:
+    with stage("train", tmp_path, subject="run a", command="first"):
+        second = stage("train", tmp_path, subject="run a", command="second")
+        second.__enter__()
+    assert read_json(tmp_path / "stage.json")["command"] == "second"
+    second.__exit__(None, None, None)
+    assert not (tmp_path / "stage.json").exists()
 
 
 def test_a_fault_of_the_program_is_named_as_one(tmp_path: Path) -> None:

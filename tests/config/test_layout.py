@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.layout import DatasetFolder, RunFolder, cluster_file
 
 
 def test_names_that_users_and_stages_rely_on() -> None:
@@ -14,7 +14,13 @@ def test_names_that_users_and_stages_rely_on() -> None:
     ]
     dataset = DatasetFolder.of(Path("results"), "stdlib")
     assert dataset.manifest == Path("results/datasets/stdlib/manifest.json")
+    assert dataset.tokenized == Path("results/datasets/stdlib/tokenized.json")
     assert dataset.shard("train", 3).name == "tokens-train-00003.h5"
+
+
+def test_each_profile_has_a_cluster_file_of_its_own() -> None:
+    assert cluster_file(Path("results"), "a100-80") == Path("results/cluster-a100-80.json")
+    assert cluster_file(Path("results"), "site/a b") == Path("results/cluster-site_a_b.json")
 
 
 def test_every_file_of_a_run_has_its_own_name() -> None:

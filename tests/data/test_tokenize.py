@@ -20,6 +20,8 @@ from neox_train.locks import hold_lock
 
 from .conftest import left_behind, read_texts
 
+FINISHED = {"tokenizer.json", "tokens-train-00000.h5", "sources.json", "manifest.json", "tokenized.json"}
+
 
 def write_corpus(path: Path, documents: int = 60) -> list[str]:
     random.seed(7)
@@ -39,7 +41,7 @@ def test_text_comes_back_exactly_with_its_counts(tmp_path, make_spec, build, fol
     assert train.tokens == train.bytes + len(texts)
     assert manifest.eod_id == 256 and manifest.vocab_size == 257 and manifest.dtype == "uint16"
     assert load_manifest(folder.path) == manifest
-    assert left_behind(folder) == {"tokenizer.json", "tokens-train-00000.h5", "manifest.json", "sources.json"}
+    assert left_behind(folder) == FINISHED
 
 
 def test_lines_end_at_line_feeds_only(cases, make_spec, build, folder):
@@ -107,6 +109,17 @@ def test_repeating_does_nothing_and_says_so(tmp_path, make_spec, folder, build):
     assert {path.name: path.stat().st_mtime_ns for path in folder.path.iterdir() if path.name != ".lock"} == before
 
 
+def test_a_lost_marker_alone_is_written_again(tmp_path, make_spec, folder, build):
+    write_corpus(tmp_path / "corpus.jsonl")
+    manifest = build(make_spec(tmp_path / "corpus.jsonl"))
+    kept = FINISHED - {"tokenized.json"}
+    before = {name: (folder.path / name).stat().st_mtime_ns for name in kept}
+    folder.tokenized.unlink()
+    build(make_spec(tmp_path / "corpus.jsonl"))
+    assert json.loads(folder.tokenized.read_text())["digest"] == manifest.digest
+    assert {name: (folder.path / name).stat().st_mtime_ns for name in kept} == before
+
+
 def test_changed_content_is_rebuilt_though_size_and_time_are_the_same(tmp_path, make_spec, build, folder):
     corpus = tmp_path / "corpus.jsonl"
     texts = write_corpus(corpus)
@@ -158,6 +171,7 @@ def test_a_corpus_that_became_unusable_leaves_the_old_dataset(tmp_path, make_spe
     with pytest.raises(DataError, match=r"corpus\.jsonl line 1"):
         build(spec)
     assert read_texts(folder) == texts
+    assert left_behind(folder) == FINISHED
 
 
 def test_the_rest_of_a_killed_build_is_removed(tmp_path, make_spec, build, folder):
@@ -187,7 +201,7 @@ def test_a_build_killed_while_it_writes_is_repeated_whole(tmp_path, make_spec, b
     process.wait()
     assert not folder.manifest.exists() and (folder.path / ".building").exists()
     assert build(spec).splits["train"].documents == 20_000
-    assert left_behind(folder) == {"tokenizer.json", "tokens-train-00000.h5", "manifest.json", "sources.json"}
+    assert left_behind(folder) == FINISHED
 
 
 def test_a_second_build_waits_for_the_first_and_takes_its_dataset(tmp_path, make_spec, build, folder):

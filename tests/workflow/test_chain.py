@@ -37,7 +37,7 @@ def test_a_second_run_does_nothing(finished: WorkingCopy) -> None:
     assert code == 0, text
     assert "Nothing to be done" in text
     after = modification_times(finished.results)
-    assert {name for name in before | after if before.get(name) != after.get(name)} <= {"cluster.json"}
+    assert {name for name in before | after if before.get(name) != after.get(name)} <= {"cluster-local.json"}
 
 
 def remove_export(copy: WorkingCopy) -> Path:
@@ -68,6 +68,11 @@ def remove_checkpoint(copy: WorkingCopy) -> Path:
     return checkpoint
 
 
+def remove_checkpoint_and_export(copy: WorkingCopy) -> Path:
+    shutil.rmtree(copy.run("serial").hf)
+    return remove_checkpoint(copy)
+
+
 def remove_evaluation(copy: WorkingCopy) -> Path:
     shutil.move(copy.run("serial").evaluation, copy.folder / "away")
     return copy.run("serial").evaluation
@@ -83,7 +88,8 @@ RESULT = {"convert": 1, "evaluate": 1, "report": 1}
         (remove_one_export_file, RESULT),
         (remove_evaluation, {"evaluate": 1, "report": 1}),
         (remove_estimate, {"estimate": 1, "train": 1, **RESULT}),
-        (remove_checkpoint, {"train": 1, **RESULT}),
+        (remove_checkpoint, {}),
+        (remove_checkpoint_and_export, {"train": 1, **RESULT}),
         (remove_shard, {"tokenize": 1, "estimate": 2, "train": 2, "convert": 2, "evaluate": 2, "report": 1}),
     ],
 )
@@ -94,7 +100,9 @@ def test_what_is_missing_is_made_again_with_what_depends_on_it(
     shutil.copytree(finished.folder, copy.folder)
     assert copy.planned_jobs() == {}
     remove(copy)
+    before = modification_times(copy.results)
     assert copy.planned_jobs() == jobs
+    assert modification_times(copy.results) == before
 
 
 def test_an_export_made_again_trains_nothing(finished: WorkingCopy, tmp_path: Path) -> None:
@@ -104,12 +112,12 @@ def test_an_export_made_again_trains_nothing(finished: WorkingCopy, tmp_path: Pa
     remove_export(copy)
     code, text = copy.snakemake()
     assert code == 0, text
-    assert "withdrawn: " in text
+    assert "converted.json does not hold: " in text
     after = modification_times(copy.results)
     changed = {name for name in before if before[name] != after[name]}
     assert "runs/serial/hf/config.json" in changed
     for name in changed:
-        assert re.match(r"runs/serial/(hf/|parity|converted|evaluation)|report/|cluster\.json", name), name
+        assert re.match(r"runs/serial/(hf/|parity|converted|evaluation)|report/|cluster-local\.json", name), name
 
 
 def test_a_changed_run_entry_touches_that_run_alone(finished: WorkingCopy, tmp_path: Path) -> None:
@@ -121,3 +129,41 @@ def test_a_changed_run_entry_touches_that_run_alone(finished: WorkingCopy, tmp_p
     )
     pipeline.write_text(changed)
     assert copy.planned_jobs() == {"estimate": 1, "train": 1, **RESULT}
+
+
+def test_an_unusable_file_costs_no_tokens(finished: WorkingCopy, tmp_path: Path) -> None:
+    copy = WorkingCopy(tmp_path / "copy")
+    shutil.copytree(finished.folder, copy.folder)
+    dataset = copy.dataset()
+    kept = [dataset.manifest, dataset.tokenizer, *sorted(dataset.path.glob("tokens-*.h5"))]
+    before = {file: file.stat().st_mtime_ns for file in kept}
+    broken = copy.folder / "corpus" / "zz-broken.txt"
+    broken.write_bytes(b"half a \xe2 character\n")
+    code, text = copy.snakemake()
+    assert code == 1
+    assert "dataset words, tokenize: " in text and "zz-broken.txt" in text
+    assert {file: file.stat().st_mtime_ns for file in kept} == before
+
+    broken.unlink()
+    code, text = copy.snakemake()
+    assert code == 0, text
+    assert "nothing to do" in text
+    assert {file: file.stat().st_mtime_ns for file in kept} == before
+    for name in ("serial", "parallel"):
+        assert len(json.loads(copy.run(name).ledger.read_text())["attempts"]) == 1
+
+
+def test_a_dry_run_tells_of_a_lost_checkpoint_and_keeps_every_marker(finished: WorkingCopy, tmp_path: Path) -> None:
+    copy = WorkingCopy(tmp_path / "copy")
+    shutil.copytree(finished.folder, copy.folder)
+    remove_checkpoint(copy)
+    text = copy.dry_run()
+    assert "run serial: its checkpoint step_00000020 is gone" in text and "not repeated" in text
+    assert copy.run("serial").trained.is_file()
+
+    # A stage before the training is made again: what the export stands for is not trained again.
+    copy.run("serial").memory_json.unlink()
+    code, text = copy.snakemake()
+    assert code == 0, text
+    assert len(json.loads(copy.run("serial").ledger.read_text())["attempts"]) == 1
+    assert copy.run("serial").converted.is_file()

@@ -58,3 +58,15 @@ def test_killed_and_failed_trainings_continue_bit_for_bit(tmp_path: Path, finish
     assert [record["step"] for record in training_records(run)] == list(range(1, STEPS + 1))
     undisturbed = training_records(finished.run("serial"))
     assert [record["loss"] for record in training_records(run)] == [record["loss"] for record in undisturbed]
+
+
+def test_a_stage_killed_without_a_word_is_named_at_the_end(tmp_path: Path) -> None:
+    copy = WorkingCopy.make(tmp_path / "copy")
+    dataset = copy.dataset()
+    snakemake = copy.start(str(dataset.tokenized.relative_to(copy.folder)))
+    snakemake.wait_until((dataset.path / "stage.json").is_file)
+    snakemake.stage_process("tokenize").kill()
+    code, text = snakemake.wait()
+    assert code != 0
+    (line,) = [line for line in text.splitlines() if line.startswith("dataset words, tokenize: ")]
+    assert "no word of how it ended" in line and "tokenize.log" in line and "again: neox-train tokenize words" in line

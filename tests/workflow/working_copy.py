@@ -121,6 +121,12 @@ class WorkingCopy:
 
     def planned_jobs(self) -> dict[str, int]:
         """Jobs by rule that Snakemake would run now."""
+        table = re.search(r"^-+ +-+$(.*?)^total", self.dry_run(), re.MULTILINE | re.DOTALL)
+        rows = re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE) if table else []
+        return {rule: int(count) for rule, count in rows if rule != "train_all"}
+
+    def dry_run(self) -> str:
+        """What Snakemake prints of what it would do now."""
         command = [sys.executable, "-m", "snakemake", "--profile", "cluster_profiles/local", "--dry-run"]
         result = subprocess.run(
             [*command, "--config", "pipeline=pipeline.yaml", "--", "train_all"],
@@ -131,9 +137,7 @@ class WorkingCopy:
             check=False,
         )
         assert result.returncode == 0, result.stdout + result.stderr
-        table = re.search(r"^-+ +-+$(.*?)^total", result.stdout + result.stderr, re.MULTILINE | re.DOTALL)
-        rows = re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE) if table else []
-        return {rule: int(count) for rule, count in rows if rule != "train_all"}
+        return result.stdout + result.stderr
 
 
 @dataclass
