@@ -37,7 +37,9 @@ def _storage_sentence(path: Path, error: OSError, needed_bytes: int | None) -> s
         needed = f"{needed_bytes} bytes needed, " if needed_bytes is not None else ""
         reason = "the disk is full" if error.errno == errno.ENOSPC else "the quota is used up"
         return f"{path}: {reason} ({needed}{free} bytes free); make room or set `results:` to another disk, then repeat"
-    return f"{path} cannot be written ({os.strerror(error.errno or 0)}); give write permission or set `results:` elsewhere"
+    return (
+        f"{path} cannot be written ({os.strerror(error.errno or 0)}); give write permission or set `results:` elsewhere"
+    )
 
 
 def free_bytes(path: Path) -> int:
@@ -55,6 +57,9 @@ def make_folder(path: Path) -> Path:
             path.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
             raise StorageError(f"{path} is a file, a folder is wanted there; move it away") from error
+        except OSError as error:
+            # A path without sense (under /proc, too long, a loop of links) is a mistake like any other here.
+            raise StorageError(_storage_sentence(path, error, None)) from error
     return path
 
 
@@ -105,6 +110,25 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
+        return None
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object; None where there is no file. Raises StorageError, one sentence, where it is cut or other."""
+    try:
+        content = read_json(path)
+    except ValueError as error:
+        raise StorageError(f"{path} is no whole JSON file (cut or overwritten); move it away, then repeat") from error
+    if content is not None and not isinstance(content, dict):
+        raise StorageError(f"{path} holds no JSON object; move it away, then repeat")
+    return content
+
+
+def find_record(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object; None where there is none, whatever the reason."""
+    try:
+        return read_record(path)
+    except (StorageError, OSError):
         return None
 
 

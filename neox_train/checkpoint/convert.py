@@ -24,7 +24,7 @@ from neox_train.config.schema import NeoxConfig
 from neox_train.data.manifest import Manifest, load_manifest
 from neox_train.data.store import TokenStore
 from neox_train.errors import CheckpointError, ConfigError, DataError
-from neox_train.files import read_json, sha256_file, write_json
+from neox_train.files import find_record, sha256_file, write_json
 
 _PARITY_WINDOWS = 4
 _PARITY_SPLITS = ("validation", "test", "train")
@@ -140,7 +140,7 @@ def _check_parity(
         "split": split,
         "seq_length": windows.shape[1] - 1,
     }
-    parity = _read_if_whole(source.parity)
+    parity = find_record(source.parity)
     if parity is None or parity | about | {"tolerance": tolerance} != parity:
         trained = build_trained_model(weights(), export.architecture, dtype=export.dtype)
         measured = compare(trained, load_export(source.hf), windows, tolerance=tolerance)
@@ -154,14 +154,6 @@ def _check_parity(
             f"allowed; see {source.parity}, and use neither until the cause is known"
         )
     return parity
-
-
-def _read_if_whole(path: Path) -> dict[str, Any] | None:
-    try:
-        content = read_json(path)
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
 
 
 def choose_windows(dataset: DatasetFolder, seq_length: int) -> tuple[str, torch.Tensor]:

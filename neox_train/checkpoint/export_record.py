@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from neox_train.config.layout import RunFolder
-from neox_train.files import read_json
+from neox_train.files import find_record
 
 RECORD_NAME = "neox_train.json"
 """File of the export that says what it was made from and lists its files."""
@@ -17,9 +14,9 @@ def find_export_problem(run: RunFolder, manifest_sha256: object) -> str | None:
 
     Files are compared by presence and size.
     """
-    record, parity = _read(run.hf / RECORD_NAME), _read(run.parity)
+    record, parity = find_record(run.hf / RECORD_NAME) or {}, find_record(run.parity) or {}
     for path, content in ((run.hf, record), (run.parity, parity)):
-        if not content or content.get("manifest_sha256") != manifest_sha256:
+        if content.get("manifest_sha256") != manifest_sha256:
             return f"{path.name} is not made from it"
     if parity.get("within_tolerance") is not True:
         return "its export has other logits"
@@ -29,11 +26,3 @@ def find_export_problem(run: RunFolder, manifest_sha256: object) -> str | None:
         if not path.is_file() or path.stat().st_size != entry.get("bytes"):
             return f"{run.hf.name}/{name} is gone or has another size"
     return None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = read_json(path)
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -12,16 +12,12 @@ from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
 from neox_train.data.manifest import load_manifest
 from neox_train.errors import ConfigError
-from neox_train.files import read_json, sha256_file, write_json
+from neox_train.files import find_record, sha256_file, write_json
 
 
 def read_finished(run: RunFolder) -> dict[str, Any] | None:
     """The trainer's completion record, None where there is none or it is torn."""
-    try:
-        finished = read_json(run.finished)
-    except ValueError:
-        return None
-    return finished if isinstance(finished, dict) else None
+    return find_record(run.finished)
 
 
 def unfinished_reason(run: RunFolder, config: NeoxConfig, *, deep: bool) -> str | None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from neox_train.config.layout import FAILURE_NAME, STAGE_NAME
-from neox_train.files import read_json, sha256_json
+from neox_train.files import find_record, sha256_json
 from neox_train.holder import Holder
 
 
 def known_ids(folders: Iterable[Path]) -> set[str]:
     """Ids of the failures and of the begun stages that stand in the folders of runs and datasets now."""
-    records = (_read(folder / name) for folder in folders for name in (FAILURE_NAME, STAGE_NAME))
+    records = (find_record(folder / name) for folder in folders for name in (FAILURE_NAME, STAGE_NAME))
     return {_id(record) for record in records if record}
 
 
@@ -24,7 +24,7 @@ def list_failures(folders: Iterable[Path], known: Collection[str]) -> list[str]:
     """
     lines = []
     for folder in dict.fromkeys(folders):
-        failure, begun = _read(folder / FAILURE_NAME), _read(folder / STAGE_NAME)
+        failure, begun = find_record(folder / FAILURE_NAME), find_record(folder / STAGE_NAME)
         if failure and _id(failure) not in known:
             lines.append(_line(failure, str(failure.get("sentence"))))
         elif begun and _id(begun) not in known and not _lives(begun):
@@ -53,11 +53,3 @@ def _lives(begun: dict[str, Any]) -> bool:
 
 def _id(record: dict[str, Any]) -> str:
     return str(record.get("id") or sha256_json(record))
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    try:
-        content = read_json(file)
-    except (ValueError, OSError):
-        return None
-    return content if isinstance(content, dict) else None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from neox_train.errors import TrainingError
-from neox_train.files import read_json, write_json
+from neox_train.files import read_record, write_json
 
 SUBMITTING = "submitting"
 RUNNING = "running"
@@ -59,7 +59,7 @@ class Ledger:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        content = read_json(file) or {"attempts": []}
+        content = read_record(file) or {"attempts": []}
         try:
             self.attempts = [_read_attempt(attempt) for attempt in content["attempts"]]
         except (KeyError, TypeError) as error:

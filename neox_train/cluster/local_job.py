@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from neox_train.cluster.environment import clean_environment, job_variables
 from neox_train.cluster.jobs import ENDED, RUNNING, JobState
 from neox_train.cluster.parameters import local_parameters, rank_python
 from neox_train.cluster.rank_record import RUNNING as RANK_RUNNING
-from neox_train.cluster.rank_record import read_records
+from neox_train.cluster.rank_record import RankRecord, read_records
 from neox_train.cluster.worker import run_rank
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
@@ -27,6 +28,8 @@ from neox_train.config.variables import LAUNCHER_PID
 
 _POLITE_SECONDS = 5.0
 """For ranks that notice a lost peer by themselves and write why; then they are killed."""
+_CLOCK_SECONDS = 1.0
+"""A process wrote its record after it started; the kernel's and the clock's seconds differ by less than this."""
 
 
 class LocalJob:
@@ -101,8 +104,19 @@ class LocalJob:
                 with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied, KeyError, ValueError):
                     self._ranks.setdefault(int(child.environ()["SUBMITIT_LOCAL_GLOBALID"]), child)
         for rank, record in read_records(self.folder, self.job_id, self.processes).items():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                self._ranks.setdefault(rank, psutil.Process(record.pid))
+            if rank not in self._ranks and (process := find_process(record)):
+                self._ranks[rank] = process
+
+
+def find_process(record: RankRecord) -> psutil.Process | None:
+    """The process that wrote a record; None when it is gone, though another may have its number by now."""
+    if record.host != socket.gethostname():
+        return None
+    try:
+        process = psutil.Process(record.pid)
+        return process if process.create_time() <= record.started + _CLOCK_SECONDS else None
+    except psutil.NoSuchProcess:
+        return None
 
 
 def _is_alive(process: psutil.Process) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from neox_train.cluster.completion import export_stands_in, lost_checkpoint_notice, recorded_problem
 from neox_train.config.layout import DatasetFolder, RunFolder
-from neox_train.files import read_json
+from neox_train.files import find_record
 
 
 def find_false_markers(datasets: Iterable[DatasetFolder], runs: Iterable[RunFolder]) -> dict[Path, str]:
@@ -31,14 +31,14 @@ def find_false_markers(datasets: Iterable[DatasetFolder], runs: Iterable[RunFold
 
 def list_lost_checkpoints(runs: Iterable[RunFolder]) -> list[str]:
     """One sentence for each trained run that has its export and no longer its last checkpoint."""
-    records = ((run, _read(run.trained)) for run in runs)
+    records = ((run, find_record(run.trained)) for run in runs)
     notices = (lost_checkpoint_notice(run, record) for run, record in records if record)
     return [notice for notice in notices if notice]
 
 
 def dataset_problem(folder: DatasetFolder) -> str | None:
     """A shard, the tokenizer or the manifest is gone or another than the marker names."""
-    marker, manifest = _read(folder.tokenized), _read(folder.manifest)
+    marker, manifest = find_record(folder.tokenized), find_record(folder.manifest)
     if marker is None:
         return "it cannot be read"
     if manifest is None:
@@ -59,7 +59,7 @@ def estimate_problem(run: RunFolder) -> str | None:
 
 def training_problem(run: RunFolder) -> str | None:
     """The metrics are gone, or the last checkpoint is and no export stands in for it."""
-    trained = _read(run.trained)
+    trained = find_record(run.trained)
     if trained is None:
         return "it cannot be read"
     if problem := _first(_file_problem(file) for file in (run.finished, run.metrics)):
@@ -70,7 +70,7 @@ def training_problem(run: RunFolder) -> str | None:
 
 def conversion_problem(run: RunFolder) -> str | None:
     """A file of the exported model, or the parity record, is gone."""
-    converted = _read(run.converted)
+    converted = find_record(run.converted)
     if converted is None:
         return "it cannot be read"
     if problem := _file_problem(run.parity):
@@ -83,14 +83,6 @@ def _size(entry: Any) -> int | None:
     if isinstance(entry, dict):
         entry = entry.get("bytes")
     return entry if isinstance(entry, int) else None
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    try:
-        content = read_json(file)
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
 
 
 def _file_problem(file: Path, size_bytes: int | None = None) -> str | None:

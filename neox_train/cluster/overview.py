@@ -10,8 +10,8 @@ from neox_train.cluster.cancellation import is_cancelled
 from neox_train.cluster.ledger import Ledger
 from neox_train.cluster.live import ask_state
 from neox_train.config.layout import RunFolder
-from neox_train.errors import ConfigError
-from neox_train.files import read_json
+from neox_train.errors import ConfigError, UserError
+from neox_train.files import read_record
 from neox_train.locks import is_held
 from neox_train.monitoring.metrics import last_record
 
@@ -46,13 +46,23 @@ def find_run(results: Path, name: str) -> RunFolder:
 
 
 def describe_run(run: RunFolder) -> RunState:
-    """State of one run; nothing is changed, and Slurm is asked about a job that is open."""
+    """State of one run; nothing is changed, and Slurm is asked about a job that is open.
+
+    A damaged record is told in the run's note: the other runs are still shown.
+    """
+    try:
+        return _describe(run)
+    except UserError as error:
+        return RunState(run.name, "damaged", "", None, None, 0, None, None, str(error))
+
+
+def _describe(run: RunFolder) -> RunState:
     ledger = Ledger(run.ledger)
     last, attempts = ledger.last, len(ledger.attempts)
     train = last_record(run.metrics, "train") or {}
     validation = last_record(run.metrics, "validation") or {}
-    failure = read_json(run.failure) or {}
-    finished = read_json(run.finished) or {}
+    failure = read_record(run.failure) or {}
+    finished = read_record(run.finished) or {}
     wanted = finished.get("train_iters")
     step = train.get("step")
     return RunState(

@@ -11,7 +11,7 @@ from neox_train.config.architecture import Architecture
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
-from neox_train.files import read_json
+from neox_train.files import find_record
 from neox_train.monitoring.metrics import last_record
 from neox_train.monitoring.throughput import flops_per_token
 
@@ -51,7 +51,7 @@ def plan_run(
         record = last_record(run.metrics, "train") or {}
         done = min(int(record.get("step", 0)), steps)
         seconds, basis = _seconds(config, cluster, steps - done, record.get("seconds_per_step"))
-    memory = read_json(run.memory_json) or {}
+    memory = find_record(run.memory_json) or {}
     verdict = f"{memory['verdict']} ({memory['fraction']:.0%})" if "verdict" in memory else "not yet"
     processes = nodes * cluster.processes_per_node
     return PlannedRun(run.name, nodes, processes, steps, seconds, basis, verdict.replace("_", " "), status)

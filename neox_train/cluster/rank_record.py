@@ -13,7 +13,8 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from neox_train.files import read_json, write_json
+from neox_train.errors import StorageError
+from neox_train.files import read_record, write_json
 
 RUNNING = "running"
 FINISHED = "finished"
@@ -78,8 +79,16 @@ def list_starts(folder: Path, job_id: str) -> list[int]:
 
 def read_start(folder: Path, job_id: str, processes: int, start: int) -> dict[int, RankRecord]:
     """Records by rank of one start, of those ranks that have reached it."""
-    found = ((rank, read_json(record_file(folder, job_id, rank, start))) for rank in range(processes))
-    return {rank: RankRecord(**value) for rank, value in found if value is not None}
+    files = ((rank, record_file(folder, job_id, rank, start)) for rank in range(processes))
+    return {rank: record for rank, file in files if (record := _read_file(file)) is not None}
+
+
+def _read_file(file: Path) -> RankRecord | None:
+    value = read_record(file)
+    try:
+        return None if value is None else RankRecord(**value)
+    except TypeError as error:
+        raise StorageError(f"{file} is no rank's record ({error}); move it away, then repeat") from error
 
 
 def read_records(folder: Path, job_id: str, processes: int) -> dict[int, RankRecord]:

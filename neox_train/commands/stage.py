@@ -10,7 +10,7 @@ from pathlib import Path
 
 from neox_train.config.layout import FAILURE_NAME, STAGE_NAME
 from neox_train.errors import StorageError, UserError
-from neox_train.files import read_json, write_json
+from neox_train.files import find_record, write_json
 from neox_train.holder import Holder
 
 
@@ -42,6 +42,6 @@ def stage(name: str, folder: Path, *, subject: str, command: str) -> Iterator[No
 
 def _remove_own(begun: Path, stage_id: str) -> None:
     """Remove stage.json unless another process began a stage here since."""
-    with suppress(OSError, ValueError):
-        if (read_json(begun) or {}).get("id") == stage_id:
+    with suppress(OSError):
+        if (find_record(begun) or {}).get("id") == stage_id:
             begun.unlink(missing_ok=True)

@@ -37,9 +37,9 @@ def train(
     from neox_train.cluster.environment import allow_changes
     from neox_train.cluster.submission import train_run
     from neox_train.config.layout import RunFolder
-    from neox_train.config.load import write_config
     from neox_train.config.merge import parse_override
     from neox_train.config.run import resolve_files
+    from neox_train.config.run_file import write_run_config
     from neox_train.data.manifest import load_manifest
 
     allow_changes(allow_change or [])
@@ -59,7 +59,7 @@ def train(
         typer.echo(f"note: {sentence}", err=True)
     command = f"neox-train train {' '.join(map(str, files))} --run-dir {folder.path}"
     with stage("train", folder.path, subject=f"run {folder.name}", command=command):
-        write_config(config.with_vocab_size(vocab_size), folder.config_file)
+        write_run_config(folder, config.with_vocab_size(vocab_size))
         train_run(folder, facts, 1)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from neox_train.data.build import build_dataset
 from neox_train.data.manifest import Manifest, load_manifest
 from neox_train.data.sources import SourceFile, find_change, list_sources
 from neox_train.errors import DataError
-from neox_train.files import read_json, sha256_file, write_json
+from neox_train.files import find_record, sha256_file, write_json
 from neox_train.locks import hold_lock
 
 if TYPE_CHECKING:
@@ -48,10 +47,8 @@ def tokenize_dataset(spec: DatasetSpec, folder: DatasetFolder, *, report: Callab
 def _write_marker(folder: DatasetFolder, manifest: Manifest) -> None:
     """The workflow deletes the marker when the stage fails or runs again, and never what the marker vouches for."""
     record = {"dataset": folder.name, "digest": manifest.digest}
-    with suppress(ValueError):
-        if read_json(folder.tokenized) == record:
-            return
-    write_json(folder.tokenized, record)
+    if find_record(folder.tokenized) != record:
+        write_json(folder.tokenized, record)
 
 
 def find_staleness(spec: DatasetSpec, folder: DatasetFolder, files: Sequence[SourceFile]) -> str | None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import DatasetFolder, RunFolder
-from neox_train.config.load import write_config
 from neox_train.config.pipeline import Pipeline
 from neox_train.config.run import resolve_run
+from neox_train.config.run_file import write_run_config
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.support import require_trainable
 from neox_train.data.manifest import load_manifest
@@ -26,7 +26,8 @@ def estimate_run(
     """Resolve the run ``name``, estimate it, and write config.yml, memory.json, memory.png, then estimated.json.
 
     The marker is written last, and only for a run that passes the gate or is forced; call ``require_passed`` with the
-    result to refuse the others. Raises ConfigError or NotBuiltError for a run this cluster cannot train.
+    result to refuse the others. Raises ConfigError or NotBuiltError for a run this cluster cannot train, and
+    LockHeldError for one that trains now with another configuration.
     """
     run = RunFolder.of(results, name)
     with storage_errors(run.estimated):
@@ -36,7 +37,7 @@ def estimate_run(
     config = resolve_run(pipeline, name, cluster, results, vocab_size=manifest.vocab_size)
     require_trainable(config, cluster)
     estimate = estimate_memory(config, cluster)
-    write_config(config, run.config_file)
+    write_run_config(run, config)
     write_json(run.memory_json, {"run": name, "forced": force, **estimate.to_dict()})
     draw_memory(estimate, run.memory_png, title=name)
     if force or estimate.verdict != "does_not_fit":

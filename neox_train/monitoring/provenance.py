@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import neox_train
 from neox_train.config.layout import DatasetFolder, RunFolder
-from neox_train.files import read_json, write_json
+from neox_train.files import find_record, read_json, write_json
 from neox_train.monitoring.hardware import describe_host
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def write_provenance(
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Write ``provenance.json`` for the attempt that starts now; short records of earlier attempts are kept in it."""
-    before = read_json(run.provenance)
+    before = find_record(run.provenance)
     record = collect_provenance(config, cluster, command=command)
     record["earlier_attempts"] = _earlier_attempts(before)
     write_json(run.provenance, record)

@@ -5,7 +5,8 @@ import pytest
 from neox_train.cluster import causes
 from neox_train.cluster import ledger as states
 from neox_train.cluster.ledger import Attempt, Ledger
-from neox_train.errors import TrainingError
+from neox_train.cluster.rank_record import read_records, record_file
+from neox_train.errors import TrainingError, UserError
 
 
 def attempt(number: int) -> Attempt:
@@ -51,3 +52,19 @@ def test_another_programs_file_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(TrainingError, match=r"job\.json"):
         Ledger(file)
     assert file.read_text() == text
+
+
+@pytest.mark.parametrize("text", ["", '{"attempts": [', '["attempts"]', '{"attempts": [{"number": 1}]}'])
+def test_a_torn_ledger_is_one_sentence_with_the_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "job.json").write_text(text)
+    with pytest.raises(UserError, match=r"job\.json") as caught:
+        Ledger(tmp_path / "job.json")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ['{"rank": 0', '{"rank": 0, "colour": "red"}'])
+def test_a_torn_rank_record_is_one_sentence_with_the_file(tmp_path: Path, text: str) -> None:
+    record_file(tmp_path, "17", 0).write_text(text)
+    with pytest.raises(UserError, match=r"17_0_start0_rank\.json") as caught:
+        read_records(tmp_path, "17", 1)
+    assert "\n" not in str(caught.value)

@@ -43,3 +43,12 @@ def test_runs_by_name(tmp_path: Path) -> None:
     assert [run.name for run in list_runs(tmp_path)] == ["a", "b"]
     assert [run.name for run in list_runs(tmp_path, "b")] == ["b"]
     assert list_runs(tmp_path / "nowhere") == []
+
+
+def test_a_torn_record_is_one_line_and_hides_no_other_run(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        RunFolder.of(tmp_path, name).path.mkdir(parents=True)
+    RunFolder.of(tmp_path, "a").ledger.write_text('{"attempts": [')
+    torn, whole = list_runs(tmp_path)
+    assert (torn.state, whole.state) == ("damaged", "new")
+    assert "job.json" in torn.note and "\n" not in torn.note
