@@ -70,7 +70,7 @@ def find_job(run: RunFolder, ledger: Ledger, reporter: Reporter, signals: StopSi
     reporter.say(f"attached to job {job.job_id}")
     if last.job_id is None:
         changes = {"job_id": job.job_id, "cluster_name": job.cluster_name, "state": states.RUNNING}
-        last = ledger.update(last, **changes, started=time.time())
+        last = ledger.update(last, **changes)
     return job, last
 
 
@@ -102,9 +102,7 @@ def submit_attempt(training: Training, ledger: Ledger, reporter: Reporter, reaso
     except Exception as error:
         ledger.close(attempt, states.FAILED, causes.NOT_SUBMITTED, str(error), (None, None))
         raise
-    attempt = ledger.update(
-        attempt, job_id=job.job_id, cluster_name=job.cluster_name, state=states.RUNNING, started=time.time()
-    )
+    attempt = ledger.update(attempt, job_id=job.job_id, cluster_name=job.cluster_name, state=states.RUNNING)
     size = f"{training.nodes} x {cluster.processes_per_node} processes"
     reporter.say(f"job {job.job_id}, {size}, logs in {short_path(job.folder)} ({reason})")
     return job, attempt

@@ -19,7 +19,7 @@ from neox_train.cluster.endings import (
 from neox_train.cluster.jobs import ENDED, PENDING, UNKNOWN, Job, JobState
 from neox_train.cluster.ledger import Ledger
 from neox_train.cluster.progress import MetricsTail
-from neox_train.cluster.rank_record import list_starts, log_file, read_records
+from neox_train.cluster.rank_record import list_starts, log_file, read_beginnings, read_records
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.starts import describe_starts
 from neox_train.cluster.stop_signals import StopSignals
@@ -38,6 +38,7 @@ class Follower:
     signals: StopSignals
     _asked: int = 0
     _starts_seen: int = 0
+    _beginnings_seen: int = 0
     _tail: MetricsTail = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,6 +58,7 @@ class Follower:
                     return ending
             state = self.job.state()
             self.reporter.show(self._line(state))
+            self._note_beginning()
             self._note_starts(is_over=False)
             if ending := self._look_for_end(state):
                 self._tail.read(self.train_iters)
@@ -91,6 +93,16 @@ class Follower:
         if self._asked and ending.outcome == STOPPED:
             return Ending(INTERRUPTED, f"saved and stopped by {self.signals.name}", cause=causes.SIGNAL)
         return ending
+
+    def _note_beginning(self) -> None:
+        """Write down when the ranks began: a job's time does not count while it is queued."""
+        job = self.job
+        if len(list_starts(job.folder, job.job_id)) == self._beginnings_seen:
+            return
+        begun = read_beginnings(job.folder, job.job_id, job.processes)
+        self._beginnings_seen = len(begun)
+        changes = {"started": begun[0], "resumed": begun[-1] if len(begun) > 1 else None}
+        self.ledger.update(self.ledger.attempts[-1], **changes)
 
     def _note_starts(self, *, is_over: bool) -> None:
         """Write down how the job's earlier starts ended, when there is a new one."""

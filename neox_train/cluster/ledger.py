@@ -39,6 +39,9 @@ class Attempt:
     cluster_name: str | None = None
     """Cluster of a Slurm federation that took the job."""
     started: float | None = None
+    """When the first rank began: what lies before it is the queue."""
+    resumed: float | None = None
+    """When the first rank of the newest start began, where Slurm queued the job again."""
     ended: float | None = None
     cause: str = ""
     """Why it ended, in a word of neox_train.cluster.causes; ``reason`` is the sentence."""

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neox_train.cluster.ledger import Ledger
-from neox_train.cluster.progress import format_duration
 from neox_train.config.architecture import Architecture
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
 from neox_train.files import find_record
 from neox_train.monitoring.metrics import last_record
+from neox_train.monitoring.quantities import format_seconds
 from neox_train.monitoring.throughput import flops_per_token
 
 _ASSUMED_MFU = 0.35
@@ -102,6 +102,6 @@ def render_plan(plan: Sequence[PlannedRun], cluster: Cluster) -> list[str]:
 
 
 def _row(run: PlannedRun) -> tuple[str, ...]:
-    time = "?" if run.seconds is None else format_duration(run.seconds) + (f" ({run.basis})" if run.basis else "")
+    time = "?" if run.seconds is None else format_seconds(run.seconds) + (f" ({run.basis})" if run.basis else "")
     hours = "?" if run.device_hours is None else f"{run.device_hours:.1f}"
     return (run.name, str(run.nodes), str(run.processes), str(run.steps), time, hours, run.memory, run.status)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from neox_train.monitoring.quantities import format_seconds
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -39,16 +41,8 @@ class Progress:
         if self.mfu is not None:
             parts.append(f"MFU {self.mfu:.1%}")
         if self.seconds_left is not None:
-            parts.append(f"{format_duration(self.seconds_left)} left")
+            parts.append(f"{format_seconds(self.seconds_left)} left")
         return "  ".join(parts)
-
-
-def format_duration(seconds: float) -> str:
-    """``1 d 02:03:04`` or ``02:03:04``."""
-    whole = round(seconds)
-    days, rest = divmod(whole, 86400)
-    clock = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
-    return f"{days} d {clock}" if days else clock
 
 
 class MetricsTail:

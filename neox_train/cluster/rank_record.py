@@ -91,6 +91,12 @@ def _read_file(file: Path) -> RankRecord | None:
         raise StorageError(f"{file} is no rank's record ({error}); move it away, then repeat") from error
 
 
+def read_beginnings(folder: Path, job_id: str, processes: int) -> list[float]:
+    """When the first rank of each of a job's starts began, oldest first."""
+    starts = (read_start(folder, job_id, processes, start) for start in list_starts(folder, job_id))
+    return [min(record.started for record in records.values()) for records in starts if records]
+
+
 def read_records(folder: Path, job_id: str, processes: int) -> dict[int, RankRecord]:
     """Records by rank of the job's newest start; empty before the first."""
     starts = list_starts(folder, job_id)

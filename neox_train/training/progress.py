@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from neox_train.monitoring.quantities import format_seconds
+
 
 def say(message: str) -> None:
     """Print one line at once: the log is read while the run goes on."""
@@ -27,20 +29,8 @@ def format_step(record: Mapping[str, Any], *, train_iters: int) -> str:
     if record["skipped_steps"]:
         parts.append(f"{record['skipped_steps']} skipped")
     left = (train_iters - record["step"]) * record["seconds_per_step"]
-    parts.append("done" if left == 0 else f"{format_duration(left)} to go")
+    parts.append("done" if left == 0 else f"{format_seconds(left)} to go")
     return " | ".join(parts)
-
-
-def format_duration(seconds: float) -> str:
-    """A time span in its two largest units: ``45 s``, ``3 min 20 s``, ``2 h 05 min``, ``1 d 03 h``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
 
 
 def _number(value: float | None, form: str) -> str:

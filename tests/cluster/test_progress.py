@@ -2,7 +2,7 @@ import json
 import os
 from pathlib import Path
 
-from neox_train.cluster.progress import MetricsTail, format_duration
+from neox_train.cluster.progress import MetricsTail
 
 
 def line(step: int, time: float = 0.0, kind: str = "train") -> str:
@@ -53,8 +53,3 @@ def test_steps_of_earlier_attempts_do_not_count(tmp_path: Path) -> None:
         stream.write(line(3, 101.0) + line(4, 102.0) + line(9, 103.0, "validation"))
     tail.read(10)
     assert tail.steps == (3, 4)
-
-
-def test_durations() -> None:
-    assert format_duration(59.6) == "00:01:00"
-    assert format_duration(3 * 86400 + 3661) == "3 d 01:01:01"

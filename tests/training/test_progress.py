@@ -1,6 +1,4 @@
-import pytest
-
-from neox_train.training.progress import format_duration, format_step
+from neox_train.training.progress import format_step
 
 RECORD = {
     "step": 50,
@@ -25,11 +23,3 @@ def test_what_only_some_runs_have_is_added() -> None:
     line = format_step(record, train_iters=50)
     assert "loss not finite" in line
     assert line.endswith("MFU 42.1% | loss scale 65536 | 2 skipped | done")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (7500, "2 h 05 min"), (97200, "1 d 03 h")],
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert format_duration(seconds) == text

@@ -19,6 +19,9 @@ class RunFacts:
     """Figures of one run. Memory in GiB a process, time in seconds, MFU as a share."""
 
     name: str
+    dataset: str
+    scored_on: tuple[str, ...]
+    """Dataset, split and bytes of the held-out text: only scores on the same text compare."""
     colour: int
     status: str
     architecture: str
@@ -56,6 +59,8 @@ def gather_facts(run: RunInputs, index: int) -> RunFacts:
     attempts = list_attempts(run)
     return RunFacts(
         name=run.name,
+        dataset=run.dataset,
+        scored_on=tuple(str(run.evaluation.get(key)) for key in ("dataset", "split", "bytes")),
         colour=index % COLOURS,
         status=describe_status(run),
         architecture=describe_architecture(run.config),
@@ -152,9 +157,21 @@ def _median(records: list[Json], key: str) -> float | None:
 
 
 def _wall_seconds(attempts: list[Json]) -> float | None:
-    """Time that the attempts' jobs ran, start-up included, the queue not; None while none has ended."""
-    ended = [item for item in attempts if is_number(item.get("started")) and is_number(item.get("ended"))]
-    return sum(item["ended"] - item["started"] for item in ended) if ended else None
+    """Time that the attempts' ranks ran, start-up included, the queue not; None while none has ended."""
+    ran = [seconds for attempt in attempts if (seconds := ran_seconds(attempt)) is not None]
+    return sum(ran) if ran else None
+
+
+def ran_seconds(attempt: Json) -> float | None:
+    """Time from the first rank's beginning to the end, without the queue between two starts of one job."""
+    ended = attempt.get("ended")
+    began = attempt.get("resumed") or attempt.get("started")
+    if not is_number(ended) or not is_number(began):
+        return None
+    earlier = attempt.get("starts")
+    starts = [start for start in earlier if isinstance(start, dict)] if isinstance(earlier, list) else []
+    spans = [(start.get("began"), start.get("ended")) for start in starts]
+    return ended - began + sum(end - start for start, end in spans if is_number(start) and is_number(end))
 
 
 def _metrics_seconds(records: list[Json]) -> float | None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from neox_train.monitoring.markup import Html, element
 from neox_train.monitoring.quantities import UNKNOWN, format_integer, format_seconds, is_number
-from neox_train.monitoring.report.facts import RunFacts, mapping
+from neox_train.monitoring.report.facts import RunFacts, mapping, ran_seconds
 from neox_train.monitoring.report.inputs import Json, RunInputs
 from neox_train.monitoring.report.restarts import list_attempts
 from neox_train.monitoring.report.tables import write_pairs, write_table
@@ -83,7 +83,7 @@ def _write_attempts(attempts: Sequence[Json]) -> Html:
 
 
 def _attempt_cells(attempt: Json) -> list[object]:
-    submitted, started, ended = (attempt.get(key) for key in ("submitted", "started", "ended"))
+    submitted, started = (attempt.get(key) for key in ("submitted", "started"))
     first, last = attempt.get("first_step"), attempt.get("last_step")
     reason = attempt.get("reason")
     return [
@@ -91,7 +91,7 @@ def _attempt_cells(attempt: Json) -> list[object]:
         f"{attempt.get('job_id') or UNKNOWN} ({attempt.get('executor', UNKNOWN)})",
         datetime.fromtimestamp(submitted, UTC).strftime("%Y-%m-%d %H:%M UTC") if is_number(submitted) else UNKNOWN,
         format_seconds(started - submitted) if is_number(started) and is_number(submitted) else UNKNOWN,
-        format_seconds(ended - started) if is_number(ended) and is_number(started) else UNKNOWN,
+        format_seconds(ran_seconds(attempt)),
         f"{format_integer(first)} to {format_integer(last)}" if is_number(first) else UNKNOWN,
         f"{attempt.get('state', UNKNOWN)}{f': {reason}' if reason else ''}",
     ]

@@ -20,8 +20,10 @@ def write_parity(pairs: Sequence[tuple[RunFacts, RunInputs]]) -> Html:
         body: list[object] = [element("p", "No run is exported yet.", class_="empty")]
     else:
         body = [element("div", [_write_row(fact, run) for fact, run in known], class_="bars")]
+    names = ", ".join(dict.fromkeys(str(run.parity["split"]) for _, run in known if run.parity.get("split")))
     text = (
-        "Logits of the trained weights against those of the Hugging Face export on the same validation text. "
+        "Logits of the trained weights against those of the Hugging Face export on the same text"
+        f"{f' (split: {names})' if names else ''}. "
         f"Filled: largest difference; hollow: mean; dashed: tolerance. Ruler from {_LOW:g} to {_HIGH:g}, logarithmic."
     )
     return element(

@@ -18,6 +18,10 @@ from neox_train.monitoring.report.facts import RunFacts
 
 Cell = Callable[[RunFacts], tuple[object, list[str]]]
 """The value of a cell and the small lines below it."""
+_NOTE = (
+    "Tokens/s and MFU are medians of the training steps alone: validation and saving are left out. Wall time counts "
+    "from the ranks' start to their end, without the queue. Bold: the lowest on the same text."
+)
 
 
 def write_runs(facts: Sequence[RunFacts]) -> Html:
@@ -35,8 +39,8 @@ def write_runs(facts: Sequence[RunFacts]) -> Html:
         ("Attempts", _attempts),
     ]
     best = {
-        "Validation loss": _lowest(facts, lambda fact: fact.validation_loss),
-        "Bits per byte": _lowest(facts, lambda fact: fact.bits_per_byte),
+        "Validation loss": _lowest(facts, lambda fact: fact.validation_loss, lambda fact: fact.dataset),
+        "Bits per byte": _lowest(facts, lambda fact: fact.bits_per_byte, lambda fact: fact.scored_on),
     }
     head = element("tr", element("th", "Run"), [element("th", name) for name, _ in columns])
     rows = [_write_row(fact, columns, best) for fact in facts]
@@ -48,12 +52,13 @@ def write_runs(facts: Sequence[RunFacts]) -> Html:
             element("table", element("thead", head), element("tbody", rows), class_="runs"),
             class_="scroll",
         ),
+        element("p", _NOTE, class_="note"),
         class_="card",
         id="runs",
     )
 
 
-def _write_row(fact: RunFacts, columns: Sequence[tuple[str, Cell]], best: dict[str, str | None]) -> Html:
+def _write_row(fact: RunFacts, columns: Sequence[tuple[str, Cell]], best: dict[str, set[str]]) -> Html:
     failed = fact.status.startswith("failed")
     title = element(
         "th",
@@ -68,7 +73,7 @@ def _write_row(fact: RunFacts, columns: Sequence[tuple[str, Cell]], best: dict[s
     cells = []
     for name, cell in columns:
         value, extra = cell(fact)
-        strong = "best" if best.get(name) == fact.name else None
+        strong = "best" if fact.name in best.get(name, ()) else None
         shown = element("span", element("span", value, class_=strong), [element("small", line) for line in extra])
         cells.append(element("td", shown, data_label=name))
     return element("tr", title, cells)
@@ -113,6 +118,12 @@ def _attempts(fact: RunFacts) -> tuple[object, list[str]]:
     return len(fact.attempts), [f"{restarts} restart{'s' if restarts != 1 else ''}"] if restarts else []
 
 
-def _lowest(facts: Sequence[RunFacts], figure: Callable[[RunFacts], float | None]) -> str | None:
-    known = [(value, fact.name) for fact in facts if (value := figure(fact)) is not None]
-    return min(known)[1] if len(known) > 1 else None
+def _lowest(
+    facts: Sequence[RunFacts], figure: Callable[[RunFacts], float | None], text: Callable[[RunFacts], object]
+) -> set[str]:
+    """The best run on each text that several runs were measured on."""
+    groups: dict[object, list[tuple[float, str]]] = {}
+    for fact in facts:
+        if (value := figure(fact)) is not None:
+            groups.setdefault(text(fact), []).append((value, fact.name))
+    return {min(known)[1] for known in groups.values() if len(known) > 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from neox_train.monitoring.markup import Html, element, join
 from neox_train.monitoring.quantities import format_bytes, format_decimal, format_integer
@@ -11,20 +11,35 @@ from neox_train.monitoring.report.inputs import RunInputs
 
 
 def write_lead(facts: Sequence[RunFacts], runs: Sequence[RunInputs]) -> Html:
-    """The result in two sentences of plain words."""
+    """The result in two sentences of plain words, for each text that runs were scored on."""
     scored = [fact for fact in facts if fact.bits_per_byte is not None]
     if not scored:
         done = sum(run.status in ("trained", "exported") for run in facts)
         count = f"{len(facts)} run{'s' if len(facts) != 1 else ''}"
         return element("p", f"{count}, {done} trained, none evaluated yet.", class_="lead")
-    best = min(scored, key=lambda fact: fact.bits_per_byte or 0.0)
-    evaluation = next(run.evaluation for run in runs if run.name == best.name)
+    by_name = {run.name: run for run in runs}
+    groups = _group_by_text(scored)
+    return join([_write_best(group, by_name, is_only=len(groups) == 1) for group in groups])
+
+
+def _group_by_text(scored: Sequence[RunFacts]) -> list[list[RunFacts]]:
+    """Runs that were scored on the same text, together: bits per byte of other text do not compare."""
+    groups: dict[tuple[str, ...], list[RunFacts]] = {}
+    for fact in scored:
+        groups.setdefault(fact.scored_on, []).append(fact)
+    return list(groups.values())
+
+
+def _write_best(group: Sequence[RunFacts], runs: Mapping[str, RunInputs], *, is_only: bool) -> Html:
+    best = min(group, key=lambda fact: fact.bits_per_byte or 0.0)
+    evaluation = runs[best.name].evaluation
+    place = "" if is_only else f" of {evaluation.get('dataset')}"
     text: list[object] = [
         element("b", best.name),
-        f" predicts held-out text at {format_decimal(best.bits_per_byte)} bits per byte",
+        f" predicts held-out text{place} at {format_decimal(best.bits_per_byte)} bits per byte",
     ]
-    if len(scored) > 1:
-        text.append(f", the best of {len(scored)} evaluated runs")
+    if len(group) > 1:
+        text.append(f", the best of {len(group)} {'evaluated runs' if is_only else 'runs evaluated on it'}")
     yardsticks = [
         f"{name} needs {format_decimal(value)}"
         for name, value in (("a unigram-token model", best.unigram_bits_per_byte), ("xz -9", best.xz_bits_per_byte))
@@ -40,18 +55,13 @@ def write_lead(facts: Sequence[RunFacts], runs: Sequence[RunInputs]) -> Html:
 def write_scores(facts: Sequence[RunFacts], runs: Sequence[RunInputs]) -> Html:
     """Bits per byte of every evaluated run and of the yardsticks, as bars."""
     by_name = {run.name: run for run in runs}
-    groups: dict[tuple[object, ...], list[RunFacts]] = {}
-    for fact in facts:
-        evaluation = by_name[fact.name].evaluation
-        if fact.bits_per_byte is not None:
-            key = (evaluation.get("dataset"), evaluation.get("split"), evaluation.get("bytes"))
-            groups.setdefault(key, []).append(fact)
+    groups = _group_by_text([fact for fact in facts if fact.bits_per_byte is not None])
     missing = [fact.name for fact in facts if fact.bits_per_byte is None]
     return element(
         "section",
         element("h2", "Held-out bits per byte"),
         element("p", "Fewer is better: how many bits each byte of unseen text costs.", class_="note"),
-        [_write_group(group, by_name[group[0].name]) for group in groups.values()],
+        [_write_group(group, by_name[group[0].name]) for group in groups],
         element("p", f"Not evaluated yet: {', '.join(missing)}.", class_="empty") if missing else None,
         class_="card",
         id="scores",

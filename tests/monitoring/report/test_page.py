@@ -12,6 +12,7 @@ import pytest
 
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.files import make_folder, read_json, write_json
+from neox_train.monitoring.report.facts import ran_seconds
 from neox_train.monitoring.report.inputs import RunInputs, read_inputs
 from neox_train.monitoring.report.page import render_page
 from neox_train.monitoring.report.restarts import find_restarts
@@ -98,6 +99,36 @@ def test_the_figures_are_those_of_the_files(results: Path):
     assert f"error +{100 * (memory / 0.742 - 1):.1f}\u202f%" in text
     assert "Split test of dataset stdlib: 28 documents" in text
     assert "0123456789ab" in text and "torch 2.13.0" in text
+
+
+def test_scores_on_different_text_are_not_compared(results: Path):
+    run = RunFolder.of(results, "parallel")
+    evaluation = read_json(run.evaluation)
+    write_json(run.evaluation, {**evaluation, "dataset": "other"})
+    text = render(results, {"serial": DATASET, "parallel": "other"})
+    assert "the best of" not in text
+    for name in ("serial", "parallel"):
+        assert f"<b>{name}</b> predicts held-out text of" in text
+    assert 'class="best"' not in text
+    assert 'class="best"' in render(results)
+
+
+def test_parity_names_the_split_it_was_measured_on(results: Path):
+    run = RunFolder.of(results, "serial")
+    write_json(run.parity, {**read_json(run.parity), "split": "train"})
+    text = Page(render(results, {"serial": DATASET})).text
+    assert "on the same text (split: train)" in text and "validation text" not in text
+
+
+def test_the_queue_is_no_part_of_the_wall_time(results: Path):
+    run = RunFolder.of(results, "serial")
+    queued = {"number": 1, "submitted": 0.0, "started": 7200.0, "ended": 7800.0, "state": "finished"}
+    write_json(run.ledger, {"attempts": [queued]})
+    text = Page(render(results, {"serial": DATASET})).text
+    assert "2 h 00 min" in text and "10 min 00 s" in text
+    requeued = {**queued, "resumed": 90_000.0, "ended": 90_060.0, "starts": [{"began": 7200.0, "ended": 7800.0}]}
+    assert ran_seconds(requeued) == 660.0
+    assert ran_seconds({**queued, "ended": None}) is None and ran_seconds({"starts": True}) is None
 
 
 def test_restarts_are_marked_with_their_reason(results: Path):

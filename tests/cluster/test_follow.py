@@ -1,0 +1,59 @@
+from dataclasses import asdict
+from pathlib import Path
+
+from neox_train.cluster.follow import Follower
+from neox_train.cluster.jobs import ENDED, PENDING, JobState
+from neox_train.cluster.ledger import RUNNING, Attempt, Ledger
+from neox_train.cluster.rank_record import FINISHED, RankRecord, record_file
+from neox_train.cluster.reporter import Reporter
+from neox_train.cluster.stop_signals import StopSignals
+from neox_train.config.layout import RunFolder
+from neox_train.files import write_json
+
+
+class QueuedJob:
+    """A job that waits, runs, is queued again by Slurm, and finishes: what a follower sees of it."""
+
+    job_id = "17"
+    processes = 2
+    survives_launcher = True
+    cluster_name = None
+    poll_seconds = 0.0
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.polls = 0
+
+    def state(self) -> JobState:
+        self.polls += 1
+        if self.polls == 1:
+            return JobState(PENDING, "Priority")
+        if self.polls == 2:
+            self.begin(start=0, at=5000.0, outcome="stopped", ended=5600.0)
+            return JobState("running")
+        self.begin(start=1, at=9000.0, outcome=FINISHED, ended=9100.0)
+        return JobState(ENDED)
+
+    def begin(self, *, start: int, at: float, outcome: str, ended: float) -> None:
+        for rank in range(self.processes):
+            record = RankRecord(rank, "node", 1, start, at + rank, outcome=outcome, ended=ended)
+            write_json(record_file(self.folder, self.job_id, rank, start), asdict(record))
+
+    def vanished_ranks(self) -> list[int]:
+        return []
+
+    def ends_with_its_first_rank(self) -> bool:
+        return True
+
+
+def test_an_attempt_starts_with_its_ranks_and_not_in_the_queue(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    ledger = Ledger(run.ledger)
+    ledger.add(Attempt(1, "a-1", "slurm", "login", 1, 2, "logs/attempt-0001", 1000.0, state=RUNNING, job_id="17"))
+    job = QueuedJob(tmp_path / "logs")
+    with StopSignals() as signals:
+        ending = Follower(run, job, ledger, 20, Reporter("a"), signals).follow()  # type: ignore[arg-type]
+    assert ending.outcome == FINISHED
+    attempt = Ledger(run.ledger).attempts[0]
+    assert (attempt.submitted, attempt.started, attempt.resumed) == (1000.0, 5000.0, 9000.0)
+    assert [(start["began"], start["ended"]) for start in attempt.starts] == [(5000.0, 5600.0)]
