@@ -13,7 +13,7 @@ from neox_train.cluster.rank_record import FINISHED, list_starts, read_start
 from neox_train.cluster.sbatch import SbatchExecutor, wait_for_sbatch
 from neox_train.cluster.signal_lead import choose_lead_seconds
 from neox_train.cluster.slurm_state import ask_accounting, classify, find_by_name, is_limbo, on_cluster, run_command
-from neox_train.cluster.snapshot import code_variables, take_snapshot
+from neox_train.cluster.snapshot import code_variables, note_snapshot, take_snapshot
 from neox_train.cluster.worker import run_rank
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
@@ -54,7 +54,9 @@ class SlurmJob:
         folder = (run.path / attempt.folder).absolute()
         lead = choose_lead_seconds(cluster, run)
         JobNote.write(folder, cluster, signal_lead_seconds=lead)
-        code = code_variables(take_snapshot(run))
+        snapshot = take_snapshot(run)
+        note_snapshot(run, snapshot)
+        code = code_variables(snapshot)
         try:
             executor = SbatchExecutor(folder=folder, python=rank_python(cluster))
         except RuntimeError as error:

@@ -22,7 +22,6 @@ _RUNNING_WORDS = {"RUNNING"}
 _ENDED_WORDS = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "REVOKED"}
 _LIMBO_WORDS = {"NODE_FAIL", "PREEMPTED"}
 """Slurm mostly queues these again within seconds."""
-_UNKNOWN_ID = "Invalid job id"
 
 
 class SlurmSilentError(TrainingError):

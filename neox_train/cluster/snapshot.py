@@ -9,7 +9,7 @@ from pathlib import Path
 import neox_train
 from neox_train.cluster.node_facts import digest_code
 from neox_train.config.layout import RunFolder
-from neox_train.files import make_folder, storage_errors
+from neox_train.files import make_folder, read_json, storage_errors, write_json
 
 
 def take_snapshot(run: RunFolder) -> Path:
@@ -30,6 +30,13 @@ def take_snapshot(run: RunFolder) -> Path:
             if not target.is_dir():
                 raise
     return target.absolute()
+
+
+def note_snapshot(run: RunFolder, snapshot: Path) -> None:
+    """Write into the run's provenance which copy its job runs."""
+    record = read_json(run.provenance) or {}
+    code = {"folder": str(snapshot.relative_to(run.path.absolute())), "sha256": digest_code()}
+    write_json(run.provenance, {**record, "code": code})
 
 
 def code_variables(snapshot: Path) -> dict[str, str]:

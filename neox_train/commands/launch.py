@@ -16,7 +16,10 @@ def register(app: typer.Typer) -> None:
 def launch(
     context: typer.Context,
     profile: Annotated[Path, typer.Option(help="Profile folder, as for snakemake.")],
-    minutes: Annotated[int, typer.Option(min=2, help="Time limit of the controller; it starts again after it.")] = 1440,
+    minutes: Annotated[
+        int | None,
+        typer.Option(min=2, help="Time limit of the controller, after which it starts again; the profile's."),
+    ] = None,
     memory_mib: Annotated[int, typer.Option(min=256, help="Memory; each followed training takes about 60 MiB.")] = 2000,
     config: Annotated[list[str] | None, typer.Option(help="KEY=VALUE over the cluster file; may be repeated.")] = None,
 ) -> None:
@@ -33,6 +36,6 @@ def launch(
     arguments = (*settings, "--", *(context.args or ["train_all"]))
     if any(word.startswith("-") for word in context.args):
         arguments = (*settings, *context.args)
-    controller = Controller(profile, Path.cwd(), arguments, minutes, memory_mib)
+    controller = Controller(profile, Path.cwd(), arguments, minutes or cluster.time_limit_minutes, memory_mib)
     job_id, log = launch_controller(controller, cluster, cluster.results_path)
     typer.echo(f"controller job {job_id}; its output is {log}; `neox-train status` shows the runs")

@@ -197,7 +197,7 @@ class SlurmLab:
             "PartitionName=debug Nodes=node[1-4] MaxTime=00:02:00 PriorityTier=10\n"
             "PartitionName=urgent Nodes=node[1-4] PriorityTier=100\n"
             "PartitionName=scavenge Nodes=node[1-4] PriorityTier=1 PreemptMode=REQUEUE GraceTime=20\n"
-            "PartitionName=lowcancel Nodes=node[1-4] PriorityTier=1 PreemptMode=CANCEL GraceTime=20\n"
+            "PartitionName=lowcancel Nodes=node[1-4] PriorityTier=1 PreemptMode=CANCEL\n"
         )
 
 

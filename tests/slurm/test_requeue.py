@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
 def test_signal_preemption_and_node_failure_requeue_one_job(
     slurm: SlurmLab, dataset: DatasetFolder, undisturbed: Training, tmp_path: Path
 ) -> None:
-    training = Training(tmp_path, dataset)
+    training = Training(tmp_path, dataset, facts={"partition": "scavenge"})
     first = training.start()
     first.wait_until(training.trains(0))
     slurm.run("scancel", "--signal=USR2", training.job_id)
