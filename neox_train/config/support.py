@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from neox_train.config.cluster import Cluster
 
 SUPPORTED: dict[str, tuple[object, ...]] = {
-    "zero_stage": (0, 1, 2),
+    "zero_stage": (0, 1, 2, 3),
     "pipe_parallel_size": (0, 1),
     "model_parallel_size": (1,),
     "norm": ("layernorm", "rmsnorm", "non_parametric_layernorm", "te_layernorm", "te_rmsnorm"),
@@ -104,7 +104,10 @@ def _list_optimizer(config: NeoxConfig) -> list[str]:
 
 def _list_zero(config: NeoxConfig) -> list[str]:
     zero = dict(config.zero_optimization or {})
-    return [f"zero_optimization.{name}" for name in _BLOCKS_REFUSED if zero.get(name)]
+    problems = []
+    if config.zero_stage == 3 and config.use_bnb_optimizer:
+        problems.append("use_bnb_optimizer with zero_optimization.stage 3 (built: 0, 1, 2)")
+    return problems + [f"zero_optimization.{name}" for name in _BLOCKS_REFUSED if zero.get(name)]
 
 
 def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> None:

@@ -125,19 +125,18 @@ def _count_zero12(plan: RankPlan) -> GradientBytes:
 
 
 def _count_zero3(plan: RankPlan) -> GradientBytes:
-    """Gradients go straight into the standing flat buffer; a step widens one group at a time."""
+    """Gradients pass through a standing bucket into a standing flat buffer; a step widens one group at a time."""
     groups = list_groups(plan)
     shares = [sum(-(-size // plan.data_parallel_size) for size in group.sizes) for group in groups]
     largest = max(size for group in groups for size in group.sizes)
     own = plan.weight_bytes * largest
-    bucket = count_bucket_bytes(plan) if plan.device == "cpu" else 0
     return GradientBytes(
         carried=0,
-        carried_buffers=bucket if plan.accumulation_steps > 1 else 0,
+        carried_buffers=0,
         produced=own,
-        produced_buffers=bucket,
+        produced_buffers=0,
         reduced=own,
-        reduced_buffers=bucket,
+        reduced_buffers=0,
         stepped=0,
         step_temporaries=_FP32 * max(shares) + count_step_bytes(plan, shares),
     )

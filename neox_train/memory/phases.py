@@ -57,7 +57,8 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
     """Forward and backward: the loss, then layers whose activations go while their gradients come."""
     saved = count_activations(plan)
     recomputed, temporaries = count_recomputed(plan), count_backward_temporaries(plan)
-    carried, buffers = gradients.carried, gradients.produced_buffers
+    carried, gathered = gradients.carried, _count_live_weights(plan)
+    carried_buffers, buffers = gradients.carried_buffers + gathered, gradients.produced_buffers + gathered
     output = max(carried, _count_output_gradient(plan, gradients))
     below = max(carried, _count_gradients_above_first(plan, gradients))
     return [
@@ -67,7 +68,7 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             gradients=carried,
             activations=saved,
             logits=count_loss(plan),
-            communication=gradients.carried_buffers,
+            communication=carried_buffers,
             backward=carried,
         ),
         _phase(
@@ -76,7 +77,7 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             gradients=output,
             activations=saved,
             logits=count_logit_gradient(plan),
-            communication=gradients.carried_buffers,
+            communication=carried_buffers,
             backward=output,
         ),
         _phase(
@@ -115,7 +116,7 @@ def _list_updates(plan: RankPlan, static: StaticBytes, gradients: GradientBytes)
             "gradient reduction",
             static,
             gradients=gradients.reduced,
-            communication=gradients.reduced_buffers,
+            communication=gradients.reduced_buffers + _count_live_weights(plan),
             backward=0 if moved else gradients.reduced,
         ),
         _phase(
@@ -161,6 +162,17 @@ def _count_output_gradient(plan: RankPlan, gradients: GradientBytes) -> int:
 def _count_gradients_above_first(plan: RankPlan, gradients: GradientBytes) -> int:
     """Bytes of gradients that exist before the first layer adds its own and the embedding's."""
     return max(0, gradients.produced - plan.weight_bytes * count_first_parameters(plan.architecture))
+
+
+def _count_live_weights(plan: RankPlan) -> int:
+    """Weights that ZeRO 3 has gathered at most: all it cuts, up to ``stage3_max_live_parameters`` elements.
+
+    An upper bound: DeepSpeed lets go of a parameter sooner where its next use is far.
+    """
+    if choose_wrapper(plan) != "zero3" or plan.data_parallel_size == 1:
+        return 0
+    cut = sum(size for group in list_groups(plan) for size in group.sizes if size > plan.persistence_threshold)
+    return plan.weight_bytes * min(cut, plan.max_live_parameters)
 
 
 def _count_gather(plan: RankPlan) -> int:

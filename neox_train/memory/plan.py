@@ -19,6 +19,8 @@ _BUCKET_ELEMENTS = 500_000_000
 """DeepSpeed's default of ``reduce_bucket_size``."""
 _PERSISTENCE_ELEMENTS = 100_000
 """DeepSpeed's default of ``stage3_param_persistence_threshold``."""
+_MAX_LIVE_ELEMENTS = 10**9
+"""DeepSpeed's default of ``stage3_max_live_parameters``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +39,8 @@ class RankPlan:
     overlap_comm: bool
     persistence_threshold: int
     """ZeRO 3 keeps parameters of up to this many elements whole on every rank."""
+    max_live_parameters: int
+    """ZeRO 3 lets go of gathered parameters beyond this many elements."""
     accumulation_bytes: int
     """Bytes of one accumulated gradient."""
     communication_bytes: int
@@ -84,6 +88,7 @@ def plan_rank(config: NeoxConfig, cluster: Cluster) -> RankPlan:
         reduce_bucket_elements=int(zero.get("reduce_bucket_size", _BUCKET_ELEMENTS)),
         overlap_comm=bool(zero.get("overlap_comm", False)),
         persistence_threshold=int(zero.get("stage3_param_persistence_threshold", _PERSISTENCE_ELEMENTS)),
+        max_live_parameters=int(zero.get("stage3_max_live_parameters", _MAX_LIVE_ELEMENTS)),
         accumulation_bytes=_read_bytes((engine.get("data_types") or {}).get("grad_accum_dtype") or weight_format),
         communication_bytes=_read_bytes(engine.get("communication_data_type") or weight_format),
         optimizer=_read_optimizer(config),

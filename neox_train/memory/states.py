@@ -85,10 +85,12 @@ def _count_zero3(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
     sizes = [size for group in groups for size in group.sizes]
     shares = [sum(-(-size // ranks) for size in group.sizes) for group in groups]
     whole = sum(size for size in sizes if size <= plan.persistence_threshold)
+    # A GPU gives the whole bucket at once, a CPU only the pages that gradients reach.
+    bucket = plan.reduce_bucket_elements if plan.device == "cuda" else min(plan.reduce_bucket_elements, sum(sizes))
     return StaticBytes(
         weights=plan.weight_bytes * (sum(shares) + whole),
         master_weights=_FP32 * sum(shares),
         optimizer_states=count_state_bytes(plan.optimizer, shares),
         gradients=plan.accumulation_bytes * sum(shares),
-        communication=plan.communication_bytes * plan.reduce_bucket_elements if plan.device == "cuda" else 0,
+        communication=plan.communication_bytes * bucket,
     )

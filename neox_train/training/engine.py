@@ -79,10 +79,20 @@ def _refuse_fp16_on_cpu(config: NeoxConfig, context: RankContext) -> None:
 
 
 def _check_for_overflow_everywhere(engine: DeepSpeedEngine) -> None:
-    """Make ZeRO 1 and 2 skip steps whose gradients are not finite in fp32 too, not only in 16 bits."""
+    """Make ZeRO skip steps whose gradients are not finite in every precision: stage 3 looks in fp16 alone, 1 and 2 in
+    16 bits.
+    """
     optimizer: Any = engine.optimizer
     if hasattr(optimizer, "check_grad_overflow"):
         optimizer.check_grad_overflow = True
+    if engine.zero_optimization_stage() == 3 and not engine.fp16_enabled():
+        decide = optimizer._overflow_check_and_loss_scale_update
+
+        def look_and_decide() -> bool:
+            optimizer.check_overflow()
+            return bool(decide())
+
+        optimizer._overflow_check_and_loss_scale_update = look_and_decide
 
 
 def _name_gemms(dtype: torch.dtype, device: Any) -> str:

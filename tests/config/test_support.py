@@ -13,6 +13,7 @@ from tests.config.files import load_tiny, refuse
     [
         {},
         {"precision": "bfloat16", "zero_optimization": {"stage": 2}},
+        {"precision": "bfloat16", "zero_optimization": {"stage": 3}},
         {"precision": "fp16", "use_bnb_optimizer": True},
         {"activation": "swiglu", "norm": "rmsnorm", "num_kv_heads": 2, "pos_emb": "none"},
         {"gpt_j_residual": True, "no_weight_tying": False, "pipe_parallel_size": 1},
@@ -39,6 +40,8 @@ def test_what_trains(change: dict[str, object]) -> None:
         ({"optimizer": {"type": "Adam", "params": {"lr": 0.1, "amsgrad": True}}}, "optimizer.params.amsgrad of adam"),
         ({"optimizer": {"type": "SGD", "params": {"lr": 0.1}}, "use_bnb_optimizer": True}, "use_bnb_optimizer with"),
         ({"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}}, "offload_optimizer"),
+        ({"zero_optimization": {"stage": 3}, "use_bnb_optimizer": True}, "use_bnb_optimizer with zero"),
+        ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param"),
         ({"finetune": True}, "finetune: true"),
         ({"train_data_paths": ["a", "b"]}, "train_data_paths: ['a', 'b'] (set data_path)"),
         ({"use_wandb": True}, "use_wandb: true"),

@@ -24,6 +24,12 @@ from tests.memory.plans import make_config
 
 Storages = dict[int, int]
 """Bytes by address."""
+_MASTERS = (
+    "single_partition_of_fp32_groups",
+    "fp32_groups_flat_partition",
+    "fp32_groups",
+    "fp32_partitioned_groups_flat",
+)
 
 
 def measure_case(overrides: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -56,9 +62,11 @@ def compute_loss(engine: Any, config: Any) -> torch.Tensor:
 def read_parts(engine: Any, model: torch.nn.Module) -> dict[str, Storages]:
     """Static tensors by kind, found through the engine's own attributes."""
     optimizer = engine.optimizer
-    weights = read_storages(model.parameters())
+    weights = read_storages(
+        [*model.parameters(), *(p.ds_tensor for p in model.parameters() if hasattr(p, "ds_tensor"))]
+    )
     masters: list[Any] = []
-    for name in ("single_partition_of_fp32_groups", "fp32_groups_flat_partition", "fp32_groups"):
+    for name in _MASTERS:
         for group in getattr(optimizer, name, []):
             masters += group if isinstance(group, list) else [group]
     states = engine.basic_optimizer.state.values()
@@ -66,7 +74,12 @@ def read_parts(engine: Any, model: torch.nn.Module) -> dict[str, Storages]:
         "weights": weights,
         "master_weights": read_storages(masters),
         "optimizer_states": read_storages(v for state in states for v in state.values() if torch.is_tensor(v)),
-        "gradients": read_storages(getattr(optimizer, "fp32_groups_gradients_flat", [])),
+        "gradients": read_storages(
+            [
+                *getattr(optimizer, "fp32_groups_gradients_flat", []),
+                *(buffer for buffer in [getattr(optimizer, "grad_partitions_flat_buffer", None)] if buffer is not None),
+            ]
+        ),
     }
 
 

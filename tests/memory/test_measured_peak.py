@@ -18,7 +18,8 @@ TOLERANCE = 0.15
 
 
 @pytest.mark.distributed
-def test_a_real_training_peaks_where_the_estimate_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stage", [1, 3])
+def test_a_real_training_peaks_where_the_estimate_says(tmp_path: Path, stage: int) -> None:
     run = write_run(
         tmp_path / "run",
         write_dataset(tmp_path / "dataset", validation_tokens=6_000),
@@ -31,7 +32,7 @@ def test_a_real_training_peaks_where_the_estimate_says(tmp_path: Path) -> None:
         train_iters=6,
         lr_decay_iters=6,
         eval_iters=1,
-        zero_optimization={"stage": 1},
+        zero_optimization={"stage": stage},
     )
     results = start_ranks(run, 2).wait()
     assert [code for code, _ in results] == [0, 0], results

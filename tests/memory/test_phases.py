@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from neox_train.config.parameters import count_parameters
 from neox_train.memory.phases import PARTS, list_phases
 from neox_train.memory.plan import RankPlan
 from tests.memory.plans import make_plan
@@ -46,3 +47,12 @@ def test_a_gpu_allocates_the_whole_reduction_bucket() -> None:
     communication = {phase.name: phase.parts["communication"] for phase in list_phases(plan)}
     assert communication["gradient reduction"] > 4 * 500_000_000
     assert communication["loss"] == 0
+
+
+def test_zero_3_gathers_up_to_its_limit_of_live_parameters() -> None:
+    plan = make_plan(zero_optimization={"stage": 3, "stage3_param_persistence_threshold": 0})
+    loss = {phase.name: phase.parts["communication"] for phase in list_phases(plan)}["loss"]
+    limited = {p.name: p.parts["communication"] for p in list_phases(replace(plan, max_live_parameters=1000))}["loss"]
+    parameters = 4 * count_parameters(plan.architecture)
+    assert loss - limited == parameters - 4 * 1000
+    assert all(phase.parts["weights"] < parameters for phase in list_phases(plan))

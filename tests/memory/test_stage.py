@@ -111,7 +111,7 @@ def test_a_tight_run_passes(tmp_path: Path) -> None:
     ("overrides", "error", "words"),
     [
         ({"precision": "fp16"}, ConfigError, "precision: bfloat16"),
-        ({"zero_optimization": {"stage": 3}}, NotBuiltError, "zero"),
+        ({"moe_num_experts": 8}, NotBuiltError, "moe_num_experts"),
     ],
 )
 def test_what_cannot_be_trained_stops_here(

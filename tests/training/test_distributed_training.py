@@ -67,6 +67,27 @@ def test_two_ranks_learn_what_one_learns(
     assert curve(unbroken)[-1][2] < curve(unbroken)[0][2] - 1.0
 
 
+def test_zero_3_learns_what_zero_1_learns_and_resumes_exactly(
+    unbroken: RunFolder, tmp_path: Path, dataset: DatasetFolder
+) -> None:
+    settings = {**SETTINGS, "zero_optimization": {"stage": 3}, "train_iters": 20}
+    run = write_run(tmp_path / "zero3", dataset, world_size=2, **settings)
+    ranks = start_ranks(run, 2)
+    ranks.wait_until(lambda: saved(run, 10))
+    ranks.kill()
+    results = start_ranks(run, 2).wait()
+    assert [code for code, _ in results] == [0, 0], results
+    compared = [(own, other) for own, other in zip(curve(run), curve(unbroken), strict=False) if own[1] <= 10]
+    assert len(compared) >= 10
+    for own, other in compared:
+        assert own[:2] == other[:2]
+        assert own[2] == pytest.approx(other[2], abs=1e-5)
+
+    whole = write_run(tmp_path / "zero3-whole", dataset, world_size=2, **settings)
+    assert [code for code, _ in start_ranks(whole, 2).wait()] == [0, 0]
+    assert curve(run) == curve(whole)
+
+
 def test_killed_after_the_second_checkpoint_the_same_command_ends_bit_for_bit(
     unbroken: RunFolder, tmp_path: Path, dataset: DatasetFolder
 ) -> None:

@@ -23,7 +23,7 @@ def test_two_trainings_agree_bit_for_bit(dataset: DatasetFolder, alone: RankCont
     assert train(dataset, alone) == train(dataset, alone)
 
 
-@pytest.mark.parametrize("stage", [0, 1])
+@pytest.mark.parametrize("stage", [0, 1, 3])
 def test_accumulation_does_not_change_the_losses(stage: int, dataset: DatasetFolder, alone: RankContext) -> None:
     zero = {"stage": stage}
     whole = train(dataset, alone, train_micro_batch_size_per_gpu=4, zero_optimization=zero)
