@@ -35,11 +35,11 @@ demo: $(VENV)/.core  ## the main job on real text: corpus to evaluated model and
 test: $(VENV)/.dev  ## everything CI runs
 	@tests/system_packages.sh
 	@$(RUN) $(MAKE) --no-print-directory lint
-	@$(RUN) $(CPU_ENVIRONMENT) python -m pytest -m 'not full' --durations=15
+	@$(RUN) $(CPU_ENVIRONMENT) python -m pytest -m 'not full' -n 2 --dist loadfile --durations=15
 
 test-all: $(VENV)/.dev  ## the full matrices too (long)
 	@tests/system_packages.sh
-	@$(RUN) $(CPU_ENVIRONMENT) python -m pytest --durations=30
+	@$(RUN) $(CPU_ENVIRONMENT) python -m pytest -n 2 --dist loadfile --durations=30
 
 lint: $(VENV)/.dev  ## ruff, mypy, snakefmt
 	@$(RUN) ruff check . && ruff format --check . && mypy && snakefmt --check workflow/Snakefile rules
