@@ -202,7 +202,7 @@ class SlurmLab:
 
 
 def find_free_base_port() -> int:
-    """A port P with P and P+10..P+13 free now, below the ephemeral range; test processes look in ranges of their own."""
+    """A port P with P and P+10..P+13 free now, below the ephemeral range; each test process has a range of its own."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     for base in range(17000 + 3000 * (worker % 4), 30000, 100):
         if all(_is_free(base + offset) for offset in (0, 10, 11, 12, 13)):
