@@ -1,6 +1,7 @@
 """One training killed in every way that a local submit can meet: its loss equals an undisturbed one bit for bit."""
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -88,6 +89,20 @@ def test_a_finished_run_launches_nothing(dataset: DatasetFolder, undisturbed: Ru
     assert code == 0, text
     assert undisturbed.trained.is_file()
     assert attempts(undisturbed) == before
+
+
+def test_a_changed_dataset_is_refused_before_a_rank_starts(tmp_path: Path, undisturbed: RunFolder) -> None:
+    run = RunFolder(tmp_path / "run")
+    shutil.copytree(undisturbed.path, run.path)
+    run.trained.unlink()
+    before = attempts(run)
+    other = write_dataset(tmp_path / "other", train_tokens=150_000, validation_tokens=10_000)
+    code, text = start_training(run, other).wait()
+    assert code != 0
+    (error,) = [line for line in text.splitlines() if line.startswith("error: ")]
+    assert "was trained with dataset" in error and "--allow-change dataset" in error
+    assert not run.trained.exists()
+    assert attempts(run) == before
 
 
 def test_an_error_in_the_ranks_is_one_sentence_and_is_not_repeated(tmp_path: Path, dataset: DatasetFolder) -> None:
