@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from neox_train.cluster.ledger import FAILED, Ledger
+from neox_train.cluster.live import ask_state
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.reporter import Reporter
 from neox_train.config.layout import RunFolder
@@ -27,8 +28,9 @@ def follow_other(run: RunFolder, train_iters: int, reporter: Reporter) -> None:
     reporter.say(f"{who} works on this run; following it")
     tail = MetricsTail(run.metrics)
     while is_held(run.lock):
-        if progress := tail.read(train_iters):
-            reporter.show(str(progress))
+        progress = tail.read(train_iters)
+        if text := str(progress) if progress else ask_state(run, Ledger(run.ledger).last):
+            reporter.show(text)
         time.sleep(_POLL_SECONDS)
     last = Ledger(run.ledger).last
     if last and last.state == FAILED and (last.ended or 0.0) >= began:

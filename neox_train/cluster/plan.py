@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from neox_train.cluster.cancellation import is_cancelled
 from neox_train.cluster.ledger import Ledger
 from neox_train.config.architecture import Architecture
 from neox_train.config.cluster import Cluster
@@ -77,11 +78,13 @@ def _seconds(
 def _status(run: RunFolder, is_marker_true: bool) -> str:
     if is_marker_true and run.trained.is_file():
         return "done"
+    if is_cancelled(run):
+        return "cancelled"
     last = Ledger(run.ledger).last
     if last is None:
         return "new"
     if last.is_open and last.executor == "slurm":
-        return f"attach to job {last.job_id}"
+        return f"attach to job {last.job_id or last.name}"
     return "continue" if any(run.checkpoints.glob("step_*")) else "again"
 
 

@@ -96,7 +96,7 @@ class QueueBoard:
         try:
             content: dict[str, Any] = read_json(self.file) or {}
             jobs = {job_id: QueueEntry(**entry) for job_id, entry in content.pop("jobs", {}).items()}
-            return QueueLook(**content, jobs=jobs)
+            return QueueLook(**{**content, "waiting": tuple(content.get("waiting", ())), "jobs": jobs})
         except (ValueError, TypeError):
             return QueueLook()
 
@@ -115,11 +115,11 @@ class QueueBoard:
             waiting, waiting_asked = self._ask_waiting(partitions), asked
         return QueueLook(asked, asked, "", jobs, waiting, waiting_asked)
 
-    def _ask_waiting(self, partitions: Sequence[str]) -> list[str]:
+    def _ask_waiting(self, partitions: Sequence[str]) -> tuple[str, ...]:
         """Ids of all pending jobs there, as far as the site shows other people's."""
         options = ["-h", "-t", "PENDING", "-p", ",".join(partitions), "--sort=-p,i", "-o", "%i"]
         answer = self._run(["squeue", *self._cluster, *options])
-        return answer.out.split() if answer.code == 0 else []
+        return tuple(answer.out.split()) if answer.code == 0 else ()
 
 
 def _read_line(line: str) -> tuple[str, QueueEntry] | None:

@@ -195,6 +195,7 @@ class SlurmLab:
             "PartitionName=DEFAULT State=UP MaxTime=02:00:00 DefaultTime=00:10:00 DefMemPerCPU=100\n"
             "PartitionName=h100 Nodes=node[1-4] Default=YES PriorityTier=10\n"
             "PartitionName=debug Nodes=node[1-4] MaxTime=00:02:00 PriorityTier=10\n"
+            "PartitionName=short Nodes=node[1-4] MaxTime=00:01:00 OverTimeLimit=UNLIMITED PriorityTier=10\n"
             "PartitionName=urgent Nodes=node[1-4] PriorityTier=100\n"
             "PartitionName=scavenge Nodes=node[1-4] PriorityTier=1 PreemptMode=REQUEUE GraceTime=20\n"
             "PartitionName=lowcancel Nodes=node[1-4] PriorityTier=1 PreemptMode=CANCEL\n"

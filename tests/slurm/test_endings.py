@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,29 @@ def test_an_error_that_would_repeat_is_one_sentence_and_one_job(
     (attempt,) = training.attempts
     assert (attempt["state"], attempt["cause"]) == ("failed", cause)
     assert json.loads(training.run.failure.read_text())["sentence"] in error
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder without room for a checkpoint; without root, one that may not be written."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.geteuid() != 0:
+        place.chmod(0o500)
+        yield place
+        place.chmod(0o700)
+        return
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], check=True)
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_without_room_is_one_sentence_and_one_job(
+    slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path, full_disk: Path
+) -> None:
+    places = {"save": str(full_disk / "checkpoints"), "load": str(full_disk / "checkpoints")}
+    training = Training(tmp_path / "run", dataset, nodes=1, facts={"processes_per_node": 1}, changes=places)
+    code, text = training.command()
+    assert code == 6
+    assert str(full_disk) in text
+    assert [(attempt["state"], attempt["cause"]) for attempt in training.attempts] == [("failed", causes.STORAGE)]

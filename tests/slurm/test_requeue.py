@@ -52,3 +52,23 @@ def test_signal_preemption_and_node_failure_requeue_one_job(
     slurm.wait_for(lambda: slurm.state(training.job_id) == "COMPLETED")
     states = [entry["JobState"] for entry in slurm.list_attempts() if entry["Name"] == attempt["name"]]
     assert states == ["PENDING", "PREEMPTED", "NODE_FAIL", "COMPLETED"]
+
+
+def test_slurms_own_signal_before_the_wall(slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path) -> None:
+    # A limit of one minute, whose signal Slurm sends by itself; the partition lets a slow machine overrun it.
+    facts = {"partition": "short", "time_limit_minutes": 1, "processes_per_node": 1}
+    endless = {"train_iters": 1_000_000, "checkpoint_factor": 100_000, "log_interval": 20, "eval_interval": 1_000_000}
+    training = Training(tmp_path, dataset, nodes=1, facts=facts, changes=endless)
+    command = training.start()
+    command.wait_until(training.trains(1, steps=1))
+    script = (training.run.path / training.attempts[0]["folder"] / "submission.sh").read_text()
+    assert "#SBATCH --signal=USR2@30\n" in script
+    (start,) = training.attempts[0]["starts"]
+    assert (start["start"], start["cause"]) == (0, causes.WALL)
+    steps = [step for step, _ in training.losses]
+    assert steps == sorted(set(steps))
+    # Resumed at the very step of the signal.
+    saved_at = training.ranks(1)[0]["step"]
+    assert (training.run.checkpoints / f"step_{saved_at:08}" / "manifest.json").is_file()
+    assert training.command("cancel", training.name)[0] == 0
+    assert command.wait() == 6
