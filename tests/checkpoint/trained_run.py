@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -21,6 +22,7 @@ from neox_train.files import sha256_file
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 END_OF_DOCUMENT = "<|endoftext|>"
+RENDEZVOUS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 def make_tokenizer(path: Path, *, vocab_size: int = 300) -> Tokenizer:
@@ -79,7 +81,9 @@ def train_run(folder: Path, dataset: DatasetFolder, *files: str, **overrides: An
     vocab_size = json.loads(dataset.manifest.read_text())["vocab_size"]
     write_config(config.with_vocab_size(vocab_size), run.config_file)
     code = f"from neox_train.training.entry import train_rank; assert train_rank({str(folder)!r}) == 'finished'"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    # A training that an earlier test ran in this process left its rendezvous in the environment; its port is taken.
+    environment = {name: value for name, value in os.environ.items() if name not in RENDEZVOUS}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=280, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return run
 
