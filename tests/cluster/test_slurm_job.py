@@ -110,7 +110,8 @@ def test_a_job_whose_answer_was_lost_is_found_by_its_name(run: RunFolder, bin_fo
 
 def test_an_sbatch_that_outlives_its_submitter_is_waited_for(run: RunFolder, bin_folder: Path, tmp_path: Path) -> None:
     started, go, done = tmp_path / "started", tmp_path / "go", tmp_path / "done"
-    write_command(bin_folder, "sbatch", f"touch {started}; while ! [ -e {go} ]; do sleep 0.05; done; touch {done}; echo 7")
+    waiting = f"while ! [ -e {go} ]; do sleep 0.05; done"
+    write_command(bin_folder, "sbatch", f"touch {started}; {waiting}; touch {done}; echo 7")
     folder = tmp_path / "attempt"
     folder.mkdir()
     script = "import sys; from pathlib import Path; from neox_train.cluster.sbatch import call_sbatch; "
