@@ -63,6 +63,15 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def check_folder(path: Path) -> None:
+    """Raise StorageError where ``path``, or a part of it, is a file; nothing is created."""
+    for place in (path, *path.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise StorageError(f"{place} is a file, a folder is wanted there; move it away")
+            return
+
+
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder; flush and rename it to ``path`` if the block succeeds.

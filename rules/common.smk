@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 from neox_train.cluster.failures import known_ids, list_failures
@@ -19,13 +20,23 @@ from neox_train.config.layout import DatasetFolder, RunFolder, cluster_file
 from neox_train.config.pipeline import load_pipeline
 from neox_train.config.run import resolve_run
 from neox_train.data.sources import list_sources
-from neox_train.errors import DataError, UserError
-from neox_train.files import write_json
+from neox_train.errors import ConfigError, DataError, UserError
+from neox_train.files import check_folder, write_json
 
 
 def tell(text):
     """A line for the person, beside Snakemake's own."""
     print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def one_sentence():
+    """What a person can mend is one line and its exit code; a WorkflowError would add places in these files."""
+    try:
+        yield
+    except UserError as error:
+        tell(f"error: {error}")
+        sys.exit(error.exit_code)
 
 
 def profile_run_times():
@@ -43,29 +54,28 @@ def profile_run_times():
 
 def read_files():
     """Pipeline, cluster and every run's configuration, checked before anything runs."""
-    try:
-        check_run_times(profile_run_times())
-        pipeline = load_pipeline(PIPELINE_FILE)
-        cluster = parse_cluster(
-            config,
-            files=workflow.configfiles,
-            command_line=workflow.config_settings.config_args or [],
+    check_run_times(profile_run_times())
+    if "executor" not in config:
+        raise ConfigError(
+            "no cluster facts: start with --profile cluster_profiles/local (or another profile), whose cluster.yaml has them"
         )
-        configs = {
-            run: resolve_run(pipeline, run, cluster, cluster.results_path)
-            for run in pipeline.runs
-        }
-    except UserError as error:
-        raise WorkflowError(str(error)) from None
+    pipeline = load_pipeline(PIPELINE_FILE)
+    cluster = parse_cluster(
+        config,
+        files=workflow.configfiles,
+        command_line=workflow.config_settings.config_args or [],
+    )
+    check_folder(cluster.results_path)
+    configs = {
+        run: resolve_run(pipeline, run, cluster, cluster.results_path)
+        for run in pipeline.runs
+    }
     return pipeline, cluster, configs
 
 
 PIPELINE_FILE = config.get("pipeline", "configs/pipelines/default.yaml")
-if "executor" not in config:
-    raise WorkflowError(
-        "no cluster facts: start with --profile cluster_profiles/local (or another profile), whose cluster.yaml has them"
-    )
-PIPELINE, CLUSTER, CONFIGS = read_files()
+with one_sentence():
+    PIPELINE, CLUSTER, CONFIGS = read_files()
 RESULTS = CLUSTER.results_path
 CLUSTER_FILE = cluster_file(RESULTS, CLUSTER.name)
 DATASETS = {name: DatasetFolder.of(RESULTS, name) for name in PIPELINE.datasets}
@@ -184,12 +194,15 @@ def show_failures():
 
 
 if workflow.is_main_process:
-    KNOWN_FAILURES = known_ids(STAGE_FOLDERS)
-    found = find_false_markers(DATASETS.values(), RUNS.values())
-    for marker, problem in found.items():
-        FALSE_MARKERS[str(marker)] = problem
-        tell(f"{marker} does not hold: {problem}; it is made again with what depends on it")
-    for sentence in list_lost_checkpoints(RUNS.values()):
-        tell(sentence)
-    # Here and not in onstart, which a dry run leaves out.
-    show_plan()
+    with one_sentence():
+        KNOWN_FAILURES = known_ids(STAGE_FOLDERS)
+        found = find_false_markers(DATASETS.values(), RUNS.values())
+        for marker, problem in found.items():
+            FALSE_MARKERS[str(marker)] = problem
+            tell(
+                f"{marker} does not hold: {problem}; it is made again with what depends on it"
+            )
+        for sentence in list_lost_checkpoints(RUNS.values()):
+            tell(sentence)
+        # Here and not in onstart, which a dry run leaves out.
+        show_plan()

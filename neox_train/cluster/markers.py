@@ -76,7 +76,9 @@ def conversion_problem(run: RunFolder) -> str | None:
     if problem := _file_problem(run.parity):
         return problem
     files = converted.get("files") or {"config.json": None}
-    return _first(_file_problem(run.hf / name, _size(entry)) for name, entry in dict(files).items())
+    if not isinstance(files, dict):
+        return "its list of files cannot be read"
+    return _first(_file_problem(run.hf / name, _size(entry)) for name, entry in files.items())
 
 
 def _size(entry: Any) -> int | None:

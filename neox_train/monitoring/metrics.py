@@ -47,7 +47,7 @@ def trim_metrics(path: Path, last_step: int) -> int:
         return 0
     kept = [record for record in _whole_records(path) if record["step"] <= last_step]
     text = "".join(json.dumps(record) + "\n" for record in kept)
-    cut = len(path.read_text(encoding="utf-8").splitlines()) - len(kept)
+    cut = len(path.read_text(encoding="utf-8", errors="replace").splitlines()) - len(kept)
     if cut:
         write_text(path, text)
     return cut
@@ -64,7 +64,7 @@ def last_record(path: Path, kind: str) -> Record | None:
 
 def _whole_records(path: Path) -> Iterator[Record]:
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return
     for line in lines:

@@ -84,3 +84,8 @@ def test_a_torn_record_makes_its_marker_false(dataset: DatasetFolder, run: RunFo
     dataset.tokenized.write_text("{}")
     dataset.manifest.write_text('{"spl')
     assert find_false_markers([dataset], [])[dataset.tokenized] == "manifest.json cannot be read"
+
+
+def test_a_record_of_another_form_makes_its_marker_false(dataset: DatasetFolder, run: RunFolder) -> None:
+    run.converted.write_text('{"files": ["model.safetensors"]}')
+    assert find_false_markers([dataset], [run]) == {run.converted: "its list of files cannot be read"}

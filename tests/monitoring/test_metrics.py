@@ -48,6 +48,16 @@ def test_a_torn_last_line_is_cut_and_the_next_record_stands_alone(tmp_path: Path
     assert [record["step"] for record in read_metrics(path)] == [1, 2, 3]
 
 
+def test_a_line_that_is_no_text_is_cut_like_a_torn_one(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    write_steps(path, 1, 2)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\xff\xfe\0\n")
+    assert [record["step"] for record in read_metrics(path)] == [1, 2]
+    assert trim_metrics(path, 2) == 1
+    assert path.read_bytes() == whole
+
+
 def test_trimming_nothing_does_not_touch_the_file(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     write_steps(path, 1, 2)
