@@ -14,4 +14,4 @@ rule convert:
     message:
         "converting {wildcards.run}"
     shell:
-        "stage convert {wildcards.run} 2>&1 | tee -i {log}"
+        "stage convert {wildcards.run} 2>&1 | tee -i {log:q}"

@@ -20,4 +20,4 @@ rule evaluate:
     message:
         "evaluating {wildcards.run}"
     shell:
-        "stage evaluate {wildcards.run} 2>&1 | tee -i {log}"
+        "stage evaluate {wildcards.run} 2>&1 | tee -i {log:q}"

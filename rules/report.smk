@@ -17,4 +17,4 @@ rule report:
     message:
         "writing the report"
     shell:
-        "stage report 2>&1 | tee -i {log}"
+        "stage report 2>&1 | tee -i {log:q}"

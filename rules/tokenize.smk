@@ -17,4 +17,4 @@ rule tokenize:
     message:
         "tokenizing {wildcards.dataset}"
     shell:
-        "stage tokenize {wildcards.dataset} 2>&1 | tee -i {log}"
+        "stage tokenize {wildcards.dataset} 2>&1 | tee -i {log:q}"

@@ -1,10 +1,12 @@
 """What the workflow refuses before it launches anything, in one sentence."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.workflow.working_copy import WorkingCopy
+from neox_train.config.layout import RunFolder
+from tests.workflow.working_copy import REPOSITORY, WorkingCopy
 
 pytestmark = [pytest.mark.workflow, pytest.mark.timeout(300)]
 
@@ -21,7 +23,8 @@ def test_a_fresh_pipeline_plans_every_stage_of_every_run(copy: WorkingCopy) -> N
 
 def test_a_run_that_does_not_fit_stops_at_the_gate(copy: WorkingCopy) -> None:
     facts = copy.folder / "cluster_profiles/local/cluster.yaml"
-    facts.write_text(facts.read_text().replace("memory_gib_per_process: 2", "memory_gib_per_process: 0.05"))
+    text = facts.read_text().replace("memory_gib_per_process: 2", "memory_gib_per_process: 0.05")
+    facts.write_text(text.replace("results: results", "results: my results"))
     code, text = copy.snakemake()
     assert code != 0
     failures = [line for line in text.splitlines() if line.startswith("run ")]
@@ -30,9 +33,17 @@ def test_a_run_that_does_not_fit_stops_at_the_gate(copy: WorkingCopy) -> None:
         "run parallel, estimate",
     ]
     for name in ("serial", "parallel"):
-        assert not copy.run(name).ledger.exists()
-        assert not copy.run(name).estimated.exists()
-        assert copy.run(name).memory_json.is_file()
+        run = RunFolder.of(copy.folder / "my results", name)
+        assert not run.ledger.exists()
+        assert not run.estimated.exists()
+        assert run.memory_json.is_file()
+
+
+def test_every_path_in_a_shell_command_is_quoted() -> None:
+    for file in (REPOSITORY / "rules").glob("*.smk"):
+        text = file.read_text()
+        assert "{log}" not in text, file
+        assert not re.search(r"[^\"]\$CLUSTER\b", text), file
 
 
 def is_one_line(text: str) -> bool:
