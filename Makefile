@@ -35,7 +35,9 @@ demo: $(VENV)/.core  ## the main job on real text: corpus to evaluated model and
 test: $(VENV)/.dev  ## everything CI runs
 	@tests/system_packages.sh
 	@$(RUN) $(MAKE) --no-print-directory lint
-	@$(RUN) $(CPU_ENVIRONMENT) python -m pytest -m 'not full' -n 2 --dist loadfile --durations=15
+	@$(RUN) export $(CPU_ENVIRONMENT); python -m pytest -m 'not full' -n 2 --dist loadfile --durations=15 || { \
+	  echo "what failed beside other tests runs once more, alone; what fails again fails"; \
+	  python -m pytest -m 'not full' --last-failed --last-failed-no-failures none; }
 
 test-all: $(VENV)/.dev  ## the full matrices too (long)
 	@tests/system_packages.sh

@@ -44,10 +44,16 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
     return write_dataset(folder, train_tokens=200_000, validation_tokens=30_000)
 
 
-@pytest.fixture(scope="session")
-def undisturbed(slurm: SlurmLab, dataset: DatasetFolder, tmp_path_factory: pytest.TempPathFactory) -> Training:
-    """The reference: 2 nodes of 2 ranks train to the end, and nothing happens to them."""
-    training = Training(tmp_path_factory.mktemp("undisturbed"), dataset)
+@pytest.fixture(scope="session", params=[1, pytest.param(2, marks=pytest.mark.full)], ids="ranks_a_node_{}".format)
+def undisturbed(
+    request: pytest.FixtureRequest,
+    slurm: SlurmLab,
+    dataset: DatasetFolder,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Training:
+    """The reference: the ranks of 2 nodes train to the end, and nothing happens to them."""
+    facts = {"processes_per_node": request.param}
+    training = Training(tmp_path_factory.mktemp("undisturbed"), dataset, facts=facts)
     command = training.start()
     assert command.wait() == 0, command.text
     assert [step for step, _ in training.losses] == list(range(1, STEPS + 1))

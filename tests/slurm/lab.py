@@ -52,6 +52,7 @@ class SlurmLab:
         """Start every daemon and wait until all nodes are idle."""
         for name in ("munge", "state", "pids", "log", "dev"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
+        self._start_guard()
         (self.folder / "munge").chmod(0o711)
         key = self.folder / "munge" / "key"
         key.write_bytes(os.urandom(128))
@@ -94,6 +95,8 @@ class SlurmLab:
         time.sleep(0.5)
         for path in pid_files:
             _kill_pid_file(path, signal.SIGKILL)
+        self._guard.kill()
+        self._guard.wait()
 
     def run(self, *command: str, check: bool = True, timeout_seconds: float = 30) -> subprocess.CompletedProcess[str]:
         """Run a Slurm command against this cluster."""
@@ -134,6 +137,16 @@ class SlurmLab:
         path = self.folder / "log" / "jobcomp.txt"
         lines = path.read_text().splitlines() if path.exists() else []
         return [dict(part.split("=", 1) for part in line.split() if "=" in part) for line in lines]
+
+    def _start_guard(self) -> None:
+        """A process that ends the daemons when this one is killed: its standard input closes then."""
+        self._guard = subprocess.Popen(
+            ["sh", "-c", f"cat; sleep 1; cat {self.folder}/pids/*.pid {self.folder}/munge/pid | xargs -r kill -9"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def _start_munged(self) -> None:
         place = self.folder / "munge"

@@ -21,17 +21,18 @@ pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
 def test_killed_rank_displaced_job_and_cancelled_run(
     slurm: SlurmLab, dataset: DatasetFolder, undisturbed: Training, tmp_path: Path
 ) -> None:
-    training = Training(tmp_path, dataset, facts={"partition": "lowcancel"})
+    training = Training(tmp_path, dataset, facts={**undisturbed.facts, "partition": "lowcancel"})
     command = training.start()
     command.wait_until(training.trains(0))
 
     # One rank is killed without a word: the others end with it, and a new job goes on.
-    os.kill(training.ranks(0)[2]["pid"], signal.SIGKILL)
+    victim = training.processes - 1
+    os.kill(training.ranks(0)[victim]["pid"], signal.SIGKILL)
     command.wait_until(training.trains(0, attempt=2))
     first = training.attempts[0]
     assert (first["state"], first["cause"]) == ("failed", causes.RANK_KILLED)
-    assert first["reason"].startswith("rank 2 (process ")
-    assert "rank 2 failed; its last" in command.text
+    assert first["reason"].startswith(f"rank {victim} (process ")
+    assert f"rank {victim} failed; its last" in command.text
 
     # Another job displaces it on a partition that cancels: it is submitted anew.
     slurm.run("sbatch", "-p", "urgent", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "true")

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
 def test_signal_preemption_and_node_failure_requeue_one_job(
     slurm: SlurmLab, dataset: DatasetFolder, undisturbed: Training, tmp_path: Path
 ) -> None:
-    training = Training(tmp_path, dataset, facts={"partition": "scavenge"})
+    training = Training(tmp_path, dataset, facts={**undisturbed.facts, "partition": "scavenge"})
     first = training.start()
     first.wait_until(training.trains(0))
     slurm.run("scancel", "--signal=USR2", training.job_id)
@@ -38,7 +38,7 @@ def test_signal_preemption_and_node_failure_requeue_one_job(
     # Two followers: the second one says whose run it is, and ends with the first.
     third = training.start()
     third.wait_until(lambda: "following it" in third.text)
-    node = training.ranks(2)[3]["host"]
+    node = training.ranks(2)[training.processes - 1]["host"]
     slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
     second.wait_until(training.trains(3))
 
@@ -51,7 +51,9 @@ def test_signal_preemption_and_node_failure_requeue_one_job(
     assert found == [causes.SIGNAL, causes.PREEMPTED, causes.NODE_FAILURE]
     slurm.wait_for(lambda: slurm.state(training.job_id) == "COMPLETED")
     states = [entry["JobState"] for entry in slurm.list_attempts() if entry["Name"] == attempt["name"]]
-    assert states == ["PENDING", "PREEMPTED", "NODE_FAIL", "COMPLETED"]
+    # The controller writes a preempted job's record before or after it puts the job back into the queue.
+    assert states[1] in ("PREEMPTED", "PENDING")
+    assert [states[0], *states[2:]] == ["PENDING", "NODE_FAIL", "COMPLETED"]
 
 
 def test_slurms_own_signal_before_the_wall(slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path) -> None:
