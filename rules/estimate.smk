@@ -16,4 +16,4 @@ rule estimate:
     message:
         "estimating the memory of {wildcards.run}"
     shell:
-        "stage estimate {wildcards.run} --cluster \"$CLUSTER\" 2>&1 | tee -i {log:q}"
+        'stage estimate {wildcards.run} --cluster "$CLUSTER" 2>&1 | tee -i {log:q}'

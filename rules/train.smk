@@ -20,4 +20,4 @@ rule train:
     message:
         "training {wildcards.run}"
     shell:
-        "stage submit {wildcards.run} --cluster \"$CLUSTER\" 2>&1 | tee -i -a {log:q}"
+        'stage submit {wildcards.run} --cluster "$CLUSTER" 2>&1 | tee -i -a {log:q}'
