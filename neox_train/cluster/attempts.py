@@ -15,6 +15,7 @@ from neox_train.cluster.cancellation import require_not_cancelled
 from neox_train.cluster.executors import attach_job, close_stale, submit_job
 from neox_train.cluster.jobs import Job
 from neox_train.cluster.ledger import Attempt, Ledger
+from neox_train.cluster.queue_board import ask_interval_seconds
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.resumable import require_resumable
 from neox_train.cluster.sbatch import UnclearSubmissionError
@@ -61,7 +62,7 @@ def find_job(run: RunFolder, ledger: Ledger, reporter: Reporter, signals: StopSi
             break
         except SlurmSilentError as error:
             reporter.show(f"{error}; waiting, as job `{last.name}` may be queued")
-            signals.pause(_PAUSE_SECONDS)
+            signals.pause(min(_PAUSE_SECONDS, ask_interval_seconds()))
             if signals.count or time.monotonic() > deadline:
                 raise TrainingError(f"run {run.name}: {error}; repeat the same command when it does") from error
     if job is None:

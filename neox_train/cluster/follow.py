@@ -37,6 +37,7 @@ class Follower:
     reporter: Reporter
     signals: StopSignals
     _asked: int = 0
+    _told: tuple[str, str] = ("", "")
     _starts_seen: int = 0
     _beginnings_seen: int = 0
     _tail: MetricsTail = field(init=False)
@@ -57,7 +58,8 @@ class Follower:
                 if ending := self._obey_signal():
                     return ending
             state = self.job.state()
-            self.reporter.show(self._line(state))
+            self.reporter.show(self._line(state), at_once=(state.phase, state.word) != self._told)
+            self._told = (state.phase, state.word)
             self._note_beginning()
             self._note_starts(is_over=False)
             if ending := self._look_for_end(state):

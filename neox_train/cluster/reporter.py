@@ -28,15 +28,18 @@ class Reporter:
         self._clear_live()
         self._write(f"{self.run}: {text}\n")
 
-    def show(self, text: str) -> None:
-        """Where things are: replaces the last such line on a terminal, at most every few seconds elsewhere."""
+    def show(self, text: str, *, at_once: bool = False) -> None:
+        """Where things are: replaces the last such line on a terminal, at most every few seconds elsewhere.
+
+        ``at_once`` is for a change that a person waits for.
+        """
         if text == self._shown:
             return
         if self.live:
             self._clear_live()
             self._write(f"{self.run}: {text}")
             self._live_text = True
-        elif time.monotonic() - self._shown_at < self.plain_seconds:
+        elif not at_once and time.monotonic() - self._shown_at < self.plain_seconds:
             return
         else:
             self._write(f"{self.run}: {text}\n")

@@ -19,7 +19,7 @@ from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
 from neox_train.errors import TrainingError
 
-_LIMBO_SECONDS = 20.0
+_LIMBO_SECONDS = 10.0
 """squeue shows a requeued job as pending at once; what stays NODE_FAIL or PREEMPTED for longer is over."""
 _ACCOUNTING_LIMBO_SECONDS = 120.0
 _GONE_SECONDS = 10.0

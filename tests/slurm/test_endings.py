@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,30 +81,6 @@ def test_a_rank_that_hangs_is_named_and_ends_the_job(slurm: SlurmLab, dataset: D
     assert "run_step" in log, "the stacks are in the log"
 
 
-@pytest.mark.parametrize(
-    ("changes", "cause", "words"),
-    [
-        # Too few tokens for one window: found by the ranks, in the first second of training.
-        ({"seq_length": 40_000, "max_position_embeddings": 40_000}, causes.CONFIGURATION, "the validation split has"),
-        ({"optimizer": {"type": "SGD", "params": {"lr": 1e38}}, "warmup": 0.0}, causes.NOT_FINITE, "not finite"),
-    ],
-    ids=["configuration", "not-finite"],
-)
-def test_an_error_that_would_repeat_is_one_sentence_and_one_job(
-    slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path, changes: dict[str, object], cause: str, words: str
-) -> None:
-    facts = {"processes_per_node": 1}
-    training = Training(tmp_path, dataset, nodes=1, facts=facts, changes={"train_iters": 100, **changes})
-    code, text = training.command()
-    assert code == 6
-    (error,) = [line for line in text.splitlines() if line.startswith("error: ")]
-    assert words in error
-    assert "Traceback" not in text
-    (attempt,) = training.attempts
-    assert (attempt["state"], attempt["cause"]) == ("failed", cause)
-    assert json.loads(training.run.failure.read_text())["sentence"] in error
-
-
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder without room for a checkpoint; without root, one that may not be written."""
@@ -119,12 +96,34 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_disk_without_room_is_one_sentence_and_one_job(
+def test_errors_that_would_repeat_are_one_sentence_and_one_job_each(
     slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path, full_disk: Path
 ) -> None:
-    places = {"save": str(full_disk / "checkpoints"), "load": str(full_disk / "checkpoints")}
-    training = Training(tmp_path / "run", dataset, nodes=1, facts={"processes_per_node": 1}, changes=places)
-    code, text = training.command()
-    assert code == 6
-    assert str(full_disk) in text
-    assert [(attempt["state"], attempt["cause"]) for attempt in training.attempts] == [("failed", causes.STORAGE)]
+    place = str(full_disk / "checkpoints")
+    expected: dict[str, tuple[dict[str, Any], str]] = {
+        # Too few tokens for one window: only the ranks can tell.
+        causes.CONFIGURATION: ({"seq_length": 40_000, "max_position_embeddings": 40_000}, "the validation split has"),
+        causes.NOT_FINITE: ({"optimizer": {"type": "SGD", "params": {"lr": 1e38}}, "warmup": 0.0}, "not finite"),
+        causes.STORAGE: ({"save": place, "load": place}, place),
+    }
+    trainings = {
+        cause: Training(
+            tmp_path / cause.replace(" ", "-"),
+            dataset,
+            nodes=1,
+            facts={"processes_per_node": 1},
+            changes={"train_iters": 100, **changes},
+        )
+        for cause, (changes, _) in expected.items()
+    }
+    # At the same time, as the cores allow.
+    commands = {cause: training.start() for cause, training in trainings.items()}
+    for cause, training in trainings.items():
+        assert commands[cause].wait() == 6, cause
+        text = commands[cause].text
+        (error,) = [line for line in text.splitlines() if line.startswith("error: ")]
+        assert expected[cause][1] in error
+        assert "Traceback" not in text
+        (attempt,) = training.attempts
+        assert (attempt["state"], attempt["cause"]) == ("failed", cause)
+        assert json.loads(training.run.failure.read_text())["sentence"] in error
