@@ -89,15 +89,19 @@ def ending_of(records: Mapping[int, RankRecord], processes: int, state: JobState
 
 
 def _hang(hanging: Sequence[RankRecord], vanished: Sequence[int], records: Mapping[int, RankRecord]) -> Ending:
-    """Blame the rank that the others wait for: one that says nothing at all, else one that is not waiting itself."""
+    """Blame the rank that the others wait for: one that says nothing, else one that is not waiting itself, else one
+    that only noticed later that the others are gone.
+    """
     told = hanging[0]
-    if vanished:
-        rank, record = vanished[0], records.get(vanished[0])
-        where = f" (process {record.pid} on {record.host})" if record else ""
-        sentence = f"rank {rank}{where} hung: {told.sentence}"
-        return Ending(FAILED, sentence, rank, retry=True, cause=causes.HANG)
-    culprit = next((record for record in hanging if "waiting for other ranks" not in record.sentence), told)
-    return Ending(FAILED, culprit.sentence, culprit.rank, retry=True, cause=causes.HANG)
+    busy = [record for record in hanging if "waiting for other ranks" not in record.sentence]
+    if busy and not vanished:
+        return Ending(FAILED, busy[0].sentence, busy[0].rank, retry=True, cause=causes.HANG)
+    lost = [record.rank for record in records.values() if record.cause == causes.RANK_LOST]
+    rank = next(iter([*vanished, *sorted(lost)]), told.rank)
+    record = records.get(rank)
+    where = f" (process {record.pid} on {record.host})" if record else ""
+    sentence = told.sentence if rank == told.rank else f"rank {rank}{where} hung: {told.sentence}"
+    return Ending(FAILED, sentence, rank, retry=True, cause=causes.HANG)
 
 
 def _vanished(rank: int, record: RankRecord | None) -> Ending:

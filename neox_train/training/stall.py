@@ -57,20 +57,23 @@ class StallWatch:
         self._beat_at = time.monotonic()
 
     def _watch(self) -> None:
-        while not self._ended.wait(min(5.0, self.limit_seconds / 4)):
+        pause_seconds = min(5.0, self.limit_seconds / 4)
+        while not self._ended.wait(pause_seconds):
             seconds = time.monotonic() - self._beat_at
             if seconds > self.limit_seconds:
-                self._end(seconds)
+                self._tell(seconds)
+                # The others see the same within a pause: when this one is gone first, they only lose a peer.
+                if not self._ended.wait(2 * pause_seconds):
+                    # Not sys.exit: the main thread is stuck.
+                    os._exit(STALLED_EXIT_CODE)
 
-    def _end(self, seconds: float) -> None:
+    def _tell(self, seconds: float) -> None:
         where = describe_place(self._main_thread)
         sentence = f"rank {self.rank} made no progress for {seconds:.0f} s after step {self._step}; it was {where}"
         print(f"{sentence}; the stacks of its threads:", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
         if _report is not None:
             _report(sentence)
-        # Not sys.exit: the main thread is stuck.
-        os._exit(STALLED_EXIT_CODE)
 
 
 def describe_place(thread: int) -> str:

@@ -104,6 +104,11 @@ def test_of_hanging_ranks_the_one_that_is_not_waiting_is_blamed() -> None:
     }
     ending = ending_of(records, 2, OVER)
     assert (ending.rank, ending.cause, ending.reason) == (1, causes.HANG, busy)
+    # One that was stopped, and woke when the others had gone.
+    records[1] = rank(1, "failed", 9.0, sentence="another rank is gone", cause=causes.RANK_LOST)
+    ending = ending_of(records, 2, OVER)
+    assert (ending.rank, ending.cause) == (1, causes.HANG)
+    assert ending.reason.startswith("rank 1 (process 101 on node1) hung: rank 0 made no progress")
     # One that says nothing at all is stuck deeper than those that do.
     records[1] = rank(1)
     ending = ending_of(records, 2, OVER)
