@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ RUNNING = "running"
 FINISHED = "finished"
 STOPPED = "stopped"
 FAILED = "failed"
+_WRITING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,16 @@ class RankRecord:
     def end(
         self, folder: Path, job_id: str, outcome: str, sentence: str = "", *, retry: bool = True, cause: str = ""
     ) -> None:
-        """Write how the rank ended."""
+        """Write how the rank ended; a failure after a failure is its consequence, and is left out.
+
+        Threads may call it at once: the one that watches for stalls, and the main one.
+        """
         ended = replace(self, outcome=outcome, ended=time.time(), sentence=sentence, retry=retry, cause=cause)
-        write_json(record_file(folder, job_id, self.rank, self.start), asdict(ended))
+        file = record_file(folder, job_id, self.rank, self.start)
+        with _WRITING:
+            before = read_record(file) or {}
+            if outcome != FAILED or before.get("ended") is None:
+                write_json(file, asdict(ended))
 
 
 def record_file(folder: Path, job_id: str, rank: int, start: int = 0) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ STALL_SECONDS = 1800.0
 STALLED_EXIT_CODE = 76
 
 _COLLECTIVE_FOLDERS = (os.path.join("torch", "distributed"), os.path.join("deepspeed", "comm"))
+_WAITING_LINE = re.compile(r"\w\.(?:wait|item|tolist|cpu|synchronize)\(")
 _report: Callable[[str], None] | None = None
 
 
@@ -78,15 +80,25 @@ class StallWatch:
 
 def describe_place(thread: int) -> str:
     """Where a thread is: waiting for other ranks in a collective, or in which function."""
-    frame = sys._current_frames().get(thread)
-    if frame is None:
+    stacks = {
+        other: traceback.extract_stack(frame)
+        for other, frame in sys._current_frames().items()
+        if other != threading.get_ident()
+    }
+    if thread not in stacks:
         return "gone"
-    stack = traceback.extract_stack(frame)
-    if any(folder in entry.filename for entry in stack for folder in _COLLECTIVE_FOLDERS):
-        own = next((entry for entry in reversed(stack) if "neox_train" in entry.filename), stack[-1])
+    own = next((entry for entry in reversed(stacks[thread]) if "neox_train" in entry.filename), stacks[thread][-1])
+    # On a GPU the backward pass, and its collectives, run in a thread of their own.
+    if any(_is_waiting(stack) for stack in stacks.values()):
         return f"waiting for other ranks ({Path(own.filename).name}:{own.lineno} {own.name})"
-    innermost = stack[-1]
+    innermost = stacks[thread][-1]
     return f"in {Path(innermost.filename).name}:{innermost.lineno} {innermost.name}"
+
+
+def _is_waiting(stack: traceback.StackSummary) -> bool:
+    """In a collective, or at a line where the results of earlier ones are waited for."""
+    in_collective = any(folder in entry.filename for entry in stack for folder in _COLLECTIVE_FOLDERS)
+    return in_collective or bool(_WAITING_LINE.search(stack[-1].line or ""))
 
 
 def _limit_from_environment() -> float:
