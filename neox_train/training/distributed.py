@@ -14,6 +14,7 @@ import torch
 
 from neox_train.checkpoint.collective import RanksFailedError, run_on_first
 from neox_train.errors import PeerLostError, TrainingError
+from neox_train.training.traffic import TrafficMeter, start_metering
 
 T = TypeVar("T")
 
@@ -29,6 +30,8 @@ class RankContext:
     world_size: int
     local_rank: int
     device: torch.device
+    traffic: TrafficMeter | None = None
+    """What this process's collectives carried; None where nothing counts them."""
 
     @property
     def is_main(self) -> bool:
@@ -46,6 +49,9 @@ def start_process_group(backend: str) -> RankContext:
     rank, world_size, local_rank = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     device = _choose_device(local_rank)
     _prepare_deepspeed(device)
+    traffic = TrafficMeter(device, {tuple(range(world_size)): "dp"})
+    # Before DeepSpeed's backend starts: it keeps some of the functions it finds then.
+    start_metering(traffic)
     import deepspeed
 
     backend = "gloo" if device.type == "cpu" else backend
@@ -57,7 +63,7 @@ def start_process_group(backend: str) -> RankContext:
             f"rank {rank} of {world_size} could not join the process group at {place} ({backend}: {_first_line(error)})"
             "; see the other ranks' logs, then repeat"
         ) from error
-    return RankContext(rank=rank, world_size=world_size, local_rank=local_rank, device=device)
+    return RankContext(rank=rank, world_size=world_size, local_rank=local_rank, device=device, traffic=traffic)
 
 
 def leave_at_exit() -> None:
