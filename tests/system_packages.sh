@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that some tests drive (a real Slurm), where this user may; else those tests skip and say why.
 set -euo pipefail
-packages=(slurmctld slurmd slurm-client munge)
+packages=(slurmctld slurmd slurm-client munge slurmdbd mariadb-server)
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")

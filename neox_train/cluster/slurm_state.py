@@ -23,6 +23,9 @@ _ENDED_WORDS = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", 
 _LIMBO_WORDS = {"NODE_FAIL", "PREEMPTED"}
 """Slurm mostly queues these again within seconds."""
 
+_ALL_STATES = "BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RS,RV,S,TO"
+"""sacct leaves out a job that was cancelled before it began unless it is given the states and the end of the time."""
+
 
 class SlurmSilentError(TrainingError):
     """Slurm's controller does not answer: nothing is known, and nothing may be concluded."""
@@ -92,7 +95,8 @@ def find_by_name(name: str, since: float, run: Command = run_command) -> str | N
     """
     found = _ask_names(["-t", "all", "--name", name], run)
     if not found:
-        answer = run(["sacct", "-n", "-X", "-P", "--name", name, "-S", format_time(since), "-o", "JobID"])
+        window = ["-S", format_time(since), "-E", "now", "-s", _ALL_STATES]
+        answer = run(["sacct", "-n", "-X", "-P", "--name", name, *window, "-o", "JobID"])
         found = _ids(answer.out) if answer.code == 0 else []
     return found[-1] if found else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from neox_train.cluster import causes
 from neox_train.cluster import ledger as states
 from neox_train.cluster.attempts import Training, find_job, short_path, submit_attempt
 from neox_train.cluster.cancellation import is_cancelled, mark_cancelled
@@ -20,6 +21,7 @@ from neox_train.cluster.follow import Follower
 from neox_train.cluster.jobs import Job
 from neox_train.cluster.ledger import Attempt, Ledger
 from neox_train.cluster.other import follow_other
+from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.restart import counts_as_restart, reason_to_give_up
 from neox_train.cluster.stop_signals import StopSignals
@@ -47,6 +49,7 @@ def train_run(run: RunFolder, cluster: Cluster, nodes: int, *, reporter: Reporte
                     follow_other(run, steps_wanted(training.config), reporter)
                     continue
                 _train(training, reporter, reason)
+        _close_unfollowed(run, training.config, reporter)
         _mark_trained(run, training.config, reporter)
 
 
@@ -68,6 +71,7 @@ def attach_run(run: RunFolder, *, reporter: Reporter | None = None) -> None:
             raise TrainingError(
                 f"run {run.name} is not trained ({reason}); `neox-train submit {run.name}` continues it"
             )
+        _close_unfollowed(run, config, reporter)
         _mark_trained(run, config, reporter)
 
 
@@ -83,6 +87,21 @@ def _require_size(training: Training) -> None:
             f"{training.run.config_file} is resolved for {training.config.world_size} processes, and the cluster gives "
             f"{training.nodes} x {training.cluster.processes_per_node}; run the estimate stage again"
         )
+
+
+def _close_unfollowed(run: RunFolder, config: NeoxConfig, reporter: Reporter) -> None:
+    """Write down the end of an attempt that finished while nobody followed it."""
+    with contextlib.suppress(LockHeldError), hold_lock(run.lock, note="closing the ledger"), StopSignals() as signals:
+        ledger = Ledger(run.ledger)
+        last = ledger.last
+        if last is None or not last.is_open:
+            return
+        if last.executor == "slurm" and (found := find_job(run, ledger, reporter, signals)):
+            _follow(run, config, ledger, *found, reporter, signals)
+        elif ledger.attempts[-1].is_open:
+            tail = MetricsTail(run.metrics, since=last.submitted)
+            tail.read(steps_wanted(config))
+            ledger.close(last, states.FINISHED, causes.FINISHED, "finished while nobody followed it", tail.steps)
 
 
 def _mark_trained(run: RunFolder, config: NeoxConfig, reporter: Reporter) -> None:

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .accounting import Accounting
+
 DAEMONS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scontrol")
 NODES = ("node1", "node2", "node3", "node4")
 GPUS_PER_NODE = 8
@@ -36,6 +38,9 @@ class SlurmLab:
     folder: Path
     base_port: int
     preempt_sends_user_signal: bool = True
+    keeps_accounts: bool = False
+    min_job_age_seconds: int = 300
+    """How long squeue knows an ended job."""
     processes: dict[str, Path] = field(default_factory=dict)
 
     @property
@@ -59,10 +64,16 @@ class SlurmLab:
         key.chmod(0o400)
         self._write_configuration()
         self._start_munged()
+        if self.keeps_accounts:
+            self._accounting.start("lab")
         self._daemon("slurmctld", "-f", str(self.configuration))
         for node in NODES:
             self.start_node(node)
         self._await_idle()
+
+    @property
+    def _accounting(self) -> Accounting:
+        return Accounting(self.folder, self.base_port, self.environment)
 
     def start_node(self, node: str) -> None:
         """Start (or restart) the slurmd of one node."""
@@ -95,6 +106,8 @@ class SlurmLab:
         time.sleep(0.5)
         for path in pid_files:
             _kill_pid_file(path, signal.SIGKILL)
+        if self.keeps_accounts:
+            self._accounting.stop()
         self._guard.kill()
         self._guard.wait()
 
@@ -190,6 +203,8 @@ class SlurmLab:
         )
         controller = "SlurmctldParameters=preempt_send_user_signal\n" if self.preempt_sends_user_signal else ""
         lab = self.folder
+        none = "AccountingStorageType=accounting_storage/none\n"
+        accounting = self._accounting.configuration if self.keeps_accounts else none
         self.configuration.write_text(
             f"ClusterName=lab\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={self.base_port}\n"
             f"SlurmUser={user}\nSlurmdUser={user}\nAuthType=auth/munge\nCredType=cred/munge\n"
@@ -200,11 +215,11 @@ class SlurmLab:
             "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n"
             "MpiDefault=none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\nGresTypes=gpu\n"
             f"SlurmdParameters=config_overrides\n{controller}ReturnToService=2\nSlurmdTimeout=10\nKillWait=5\n"
-            "MinJobAge=300\nMessageTimeout=4\nOverTimeLimit=0\nEnforcePartLimits=ALL\nJobRequeue=1\nSchedulerType=sched/backfill\n"
+            f"MinJobAge={self.min_job_age_seconds}\nMessageTimeout=4\nOverTimeLimit=0\nEnforcePartLimits=ALL\nJobRequeue=1\nSchedulerType=sched/backfill\n"
             "SchedulerParameters=bf_interval=5,sched_min_interval=500000,batch_sched_delay=0,requeue_delay=1\n"
             "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nDebugFlags=NO_CONF_HASH\n"
             f"JobCompType=jobcomp/filetxt\nJobCompLoc={lab}/log/jobcomp.txt\n"
-            f"AccountingStorageType=accounting_storage/none\n{nodes}"
+            f"{accounting}{nodes}"
             "PartitionName=DEFAULT State=UP MaxTime=02:00:00 DefaultTime=00:10:00 DefMemPerCPU=100\n"
             "PartitionName=h100 Nodes=node[1-4] Default=YES PriorityTier=10\n"
             "PartitionName=debug Nodes=node[1-4] MaxTime=00:02:00 PriorityTier=10\n"
@@ -216,10 +231,10 @@ class SlurmLab:
 
 
 def find_free_base_port() -> int:
-    """A port P with P and P+10..P+13 free now, below the ephemeral range; each test process has a range of its own."""
+    """A port P with P, P+10..P+13, P+20 and P+21 free now, below the ephemeral range; a range for each test process."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     for base in range(17000 + 3000 * (worker % 4), 30000, 100):
-        if all(_is_free(base + offset) for offset in (0, 10, 11, 12, 13)):
+        if all(_is_free(base + offset) for offset in (0, 10, 11, 12, 13, 20, 21)):
             return base
     raise RuntimeError("no free port range for a test Slurm")
 
