@@ -4,7 +4,6 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 VENV   ?= .venv
-PIP    := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 RUN    := . $(VENV)/bin/activate &&
 
 # On a CPU the threads of two training processes must not fight over the cores, and nothing may look for a GPU.
@@ -14,19 +13,14 @@ CPU_ENVIRONMENT := DS_ACCELERATOR=cpu OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=f
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(VENV)/.core: pyproject.toml constraints/cpu.txt
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
-	@echo "installing neox-train into $(VENV) (some minutes the first time)"
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install -c constraints/cpu.txt pip setuptools wheel
-	@$(PIP) install -c constraints/cpu.txt torch
-	@$(PIP) install -c constraints/cpu.txt -e .
-	@touch $@
+# A file left by an install that was cut short makes it due again.
+UNFINISHED := $(wildcard $(VENV)/.unfinished)
+
+$(VENV)/.core: pyproject.toml constraints/cpu.txt $(UNFINISHED)
+	@./install.sh $(VENV) $(PYTHON) core
 
 $(VENV)/.dev: $(VENV)/.core
-	@echo "installing what the tests need"
-	@$(PIP) install -c constraints/cpu.txt -e '.[dev]'
-	@touch $@
+	@./install.sh $(VENV) $(PYTHON) dev
 
 demo: $(VENV)/.core  ## the main job on real text: corpus to evaluated model and report, on this machine's CPU
 	@$(RUN) $(CPU_ENVIRONMENT) snakemake --profile cluster_profiles/local --config pipeline=configs/pipelines/demo.yaml -- train_all

@@ -14,34 +14,32 @@ app = typer.Typer(
     name="neox-train",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help=(
         "Train GPT-NeoX language models from raw text to an evaluated Hugging Face model.\n\n"
-        "The whole chain is one command: [bold]snakemake --profile cluster_profiles/local train_all[/bold]. "
-        "Each of its stages is a command here, reads and writes files, and costs nothing to repeat."
+        "The whole chain is one command, and the same command goes on after a kill or a crash:\n\n"
+        "`snakemake --profile cluster_profiles/local train_all`\n\n"
+        "The first place to look: `neox-train config show configs/125M.yml` prints what a GPT-NeoX file "
+        "resolves to."
     ),
+    epilog="`neox-train COMMAND --help` tells more of each. The guides are in docs/, the first steps in README.md.",
 )
 
-_COMMAND_MODULES = (
-    "tokenize",
-    "estimate",
-    "train",
-    "submit",
-    "convert",
-    "evaluate",
-    "report",
-    "config",
-    "checkpoint",
-    "data",
-    "status",
-    "attach",
-    "cancel",
-    "launch",
-    "profile",
-    "doctor",
-)
-"""Modules of neox_train.commands in the order the help page shows them; each has ``register(app)``."""
+_COMMAND_MODULES = {
+    "Stages, in the order of the chain (a finished one costs nothing to repeat)": (
+        "tokenize",
+        "estimate",
+        "submit",
+        "convert",
+        "evaluate",
+        "report",
+    ),
+    "Running trainings": ("train", "status", "attach", "cancel", "launch"),
+    "Looking closer": ("config", "checkpoint", "data"),
+    "A new cluster": ("profile", "doctor"),
+}
+"""Modules of neox_train.commands by their heading on the help page; each has ``register(app)``."""
 
 
 @app.callback(invoke_without_command=True)
@@ -52,8 +50,12 @@ def _version(version: bool = typer.Option(False, "--version", help="Print the ve
 
 
 def _register() -> None:
-    for name in _COMMAND_MODULES:
-        importlib.import_module(f"neox_train.commands.{name}").register(app)
+    for heading, names in _COMMAND_MODULES.items():
+        for name in names:
+            importlib.import_module(f"neox_train.commands.{name}").register(app)
+        for entry in (*app.registered_commands, *app.registered_groups):
+            if not isinstance(entry.rich_help_panel, str):
+                entry.rich_help_panel = heading
 
 
 def main() -> None:

@@ -17,7 +17,16 @@ from typing import Any
 
 from neox_train.errors import StorageError
 
-_STORAGE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO}
+_STORAGE_ERRNOS = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EIO,
+}
 
 
 @contextmanager
@@ -37,6 +46,10 @@ def _storage_sentence(path: Path, error: OSError, needed_bytes: int | None) -> s
         needed = f"{needed_bytes} bytes needed, " if needed_bytes is not None else ""
         reason = "the disk is full" if error.errno == errno.ENOSPC else "the quota is used up"
         return f"{path}: {reason} ({needed}{free} bytes free); make room or set `results:` to another disk, then repeat"
+    if error.errno == errno.EISDIR:
+        # The system names the folder itself where a rename met it under another name than ``path``.
+        place = error.filename2 or error.filename or path
+        return f"{place} is a folder, a file is wanted there; move it away, then repeat"
     return (
         f"{path} cannot be written ({os.strerror(error.errno or 0)}); give write permission or set `results:` elsewhere"
     )
@@ -125,7 +138,8 @@ def read_json(path: Path) -> Any:
 def read_record(path: Path) -> dict[str, Any] | None:
     """Read a JSON object; None where there is no file. Raises StorageError, one sentence, where it is cut or other."""
     try:
-        content = read_json(path)
+        with storage_errors(path):
+            content = read_json(path)
     except ValueError as error:
         raise StorageError(f"{path} is no whole JSON file (cut or overwritten); move it away, then repeat") from error
     if content is not None and not isinstance(content, dict):

@@ -9,7 +9,7 @@ import typer
 
 _app = typer.Typer(
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="Show what a configuration resolves to, explain a key, regenerate the schemas.",
 )

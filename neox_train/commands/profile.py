@@ -10,7 +10,7 @@ import typer
 
 _app = typer.Typer(
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="Make a profile for the cluster you are on.",
 )

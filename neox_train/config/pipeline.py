@@ -39,7 +39,8 @@ class TokenizerSpec(Record):
     """A tokenizer to train, or a tokenizer.json that exists."""
 
     train: Literal["bpe"] | None = None
-    vocab_size: int | None = Field(None, ge=257)
+    # The library reserves memory for the whole vocabulary and aborts the process where it gets none.
+    vocab_size: int | None = Field(None, ge=257, le=2**24)
     file: str | None = None
 
 

@@ -31,30 +31,47 @@ class SourceFile:
 
 
 def list_sources(source: SourceSpec) -> list[SourceFile]:
-    """Files of a corpus, sorted by name within each glob, none twice; raises DataError where a glob matches nothing."""
+    """Files of a corpus, sorted by name within each glob; raises DataError where a glob matches nothing.
+
+    None comes twice, also when links lead to it by several names: the first name counts.
+    """
     if source.kind == "python_stdlib":
         from neox_train.data.python_stdlib import list_modules
 
         return list_modules()
-    paths: dict[Path, None] = {}
+    paths: dict[Path, Path] = {}
     for pattern in source.files:
         for path in _expand(pattern):
-            paths.setdefault(path)
-    return [SourceFile(str(path), path, _decide_format(path, source.format)) for path in paths]
+            paths.setdefault(path.resolve(), path)
+    return [SourceFile(str(path), path, _decide_format(path, source.format)) for path in paths.values()]
 
 
 def _expand(pattern: str) -> list[Path]:
     found = sorted(Path(match) for match in glob.glob(pattern, recursive=True))
-    files = [path for path in found if path.is_file()]
+    places = list(found)
     for folder in (path for path in found if path.is_dir() and str(path) == str(Path(pattern))):
-        inside = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-        files.extend(inside)
+        places.extend(sorted(path for path in folder.rglob("*") if not path.name.startswith(".")))
+    for path in places:
+        if _is_link_to_nothing(path):
+            raise DataError(f"{path} is a link to a file that is not there; bring its target back or remove the link")
+    files = [path for path in places if path.is_file()]
     if not files:
         what = "matches no file" if glob.has_magic(pattern) else "is not there"
         if found:
             what = "is a folder without files"
         raise DataError(f"`source.files`: {pattern} {what} (looked from {Path.cwd()}); correct the path")
     return files
+
+
+def _is_link_to_nothing(path: Path) -> bool:
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        # A link in circles ends here after some rounds; what it leads to was found in the first.
+        return False
+    return False
 
 
 def _decide_format(path: Path, wanted: str) -> Literal["text", "jsonl"]:

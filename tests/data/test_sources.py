@@ -152,3 +152,16 @@ def test_copies_and_other_encodings_in_the_standard_library_are_left_out(tmp_pat
     documents, tally = read(SourceSpec(kind="python_stdlib"))
     assert [document.text for document in documents] == ["a", "e"]
     assert (tally.duplicate_documents, tally.skipped, tally.empty_documents) == (1, 1, 1)
+
+
+def test_a_link_to_nothing_is_named_and_links_repeat_no_file(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one.txt").write_text("one")
+    (tmp_path / "a" / "round").symlink_to(tmp_path)
+    (tmp_path / "z.txt").symlink_to(tmp_path / "a" / "one.txt")
+    for place in (tmp_path, tmp_path / "**", tmp_path / "**" / "*.txt"):
+        assert [document.text for document in read(files(place))[0]] == ["one"]
+    (tmp_path / "a" / "gone.txt").symlink_to(tmp_path / "purged.txt")
+    for place in (tmp_path, tmp_path / "**", tmp_path / "a" / "*"):
+        with pytest.raises(DataError, match=r"a/gone\.txt is a link to a file that is not there"):
+            list_sources(files(place))
