@@ -6,6 +6,7 @@ import importlib
 import sys
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
 from neox_train import __version__
 from neox_train.errors import UserError
@@ -53,7 +54,8 @@ def _register() -> None:
     for heading, names in _COMMAND_MODULES.items():
         for name in names:
             importlib.import_module(f"neox_train.commands.{name}").register(app)
-        for entry in (*app.registered_commands, *app.registered_groups):
+        entries: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
+        for entry in entries:
             if not isinstance(entry.rich_help_panel, str):
                 entry.rich_help_panel = heading
 
