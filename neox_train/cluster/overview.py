@@ -10,6 +10,7 @@ from neox_train.cluster.cancellation import is_cancelled
 from neox_train.cluster.ledger import Ledger
 from neox_train.cluster.live import ask_state
 from neox_train.config.layout import RunFolder
+from neox_train.config.load import load_config
 from neox_train.errors import ConfigError, UserError
 from neox_train.files import read_record
 from neox_train.locks import is_held
@@ -62,8 +63,7 @@ def _describe(run: RunFolder) -> RunState:
     train = last_record(run.metrics, "train") or {}
     validation = last_record(run.metrics, "validation") or {}
     failure = read_record(run.failure) or {}
-    finished = read_record(run.finished) or {}
-    wanted = finished.get("train_iters")
+    wanted = load_config([run.config_file]).train_iters if run.config_file.is_file() else None
     step = train.get("step")
     return RunState(
         name=run.name,

@@ -35,7 +35,9 @@ class Progress:
         if self.learning_rate is not None:
             parts.append(f"lr {self.learning_rate:.2e}")
         if self.tokens_per_second_per_gpu is not None:
-            parts.append(f"{self.tokens_per_second_per_gpu:,.0f} tokens/s/GPU")
+            # Where no MFU is known there may be no GPU: a process is true of both.
+            unit = "process" if self.mfu is None else "GPU"
+            parts.append(f"{self.tokens_per_second_per_gpu:,.0f} tokens/s/{unit}")
         elif self.tokens_per_second is not None:
             parts.append(f"{self.tokens_per_second:,.0f} tokens/s")
         if self.mfu is not None:

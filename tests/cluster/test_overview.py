@@ -4,6 +4,7 @@ from pathlib import Path
 from neox_train.cluster.ledger import RUNNING, Attempt, Ledger
 from neox_train.cluster.overview import describe_run, list_runs
 from neox_train.config.layout import RunFolder
+from neox_train.config.load import load_config, write_config
 from neox_train.locks import hold_lock
 
 
@@ -13,7 +14,7 @@ def begin(run: RunFolder) -> None:
     run.metrics.write_text(json.dumps({"kind": "train", "step": 7, "loss": 3.5, "time": 60.0}) + "\n")
 
 
-def test_a_living_run_and_one_whose_follower_is_gone(tmp_path: Path) -> None:
+def test_a_living_run_and_one_whose_follower_is_gone(tmp_path: Path, cases: Path) -> None:
     run = RunFolder.of(tmp_path, "a")
     run.path.mkdir(parents=True)
     begin(run)
@@ -21,6 +22,10 @@ def test_a_living_run_and_one_whose_follower_is_gone(tmp_path: Path) -> None:
         state = describe_run(run)
     assert (state.state, state.steps, state.loss, state.job_id) == ("training", "7", 3.5, "17")
     assert describe_run(run).state == "training, not followed"
+    write_config(load_config([cases / "base.yml", cases / "optimizer.yml"], world_size=1), run.config_file)
+    assert describe_run(run).steps == "7/20"
+    run.config_file.write_text("train_iters: [\n")
+    assert describe_run(run).state == "damaged"
 
 
 def test_stages_and_failures(tmp_path: Path) -> None:

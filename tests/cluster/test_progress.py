@@ -1,5 +1,6 @@
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from neox_train.cluster.progress import MetricsTail
@@ -23,6 +24,8 @@ def test_new_lines_are_read_once_and_a_torn_one_when_it_is_whole(tmp_path: Path)
     assert progress is not None
     assert (progress.step, progress.seconds_left) == (2, 16.0)
     assert "step 2/10" in str(progress)
+    assert "5 tokens/s/process" in str(replace(progress, tokens_per_second_per_gpu=5.0))
+    assert "5 tokens/s/GPU" in str(replace(progress, tokens_per_second_per_gpu=5.0, mfu=0.4))
 
 
 def test_a_resumed_run_that_goes_back_is_followed_back(tmp_path: Path) -> None:
