@@ -188,6 +188,15 @@ def show_plan():
     tell("")
 
 
+def show_missing_sources():
+    """Said beside the plan: a dry run reads no corpus, and would promise what its first stage refuses."""
+    for name, spec in PIPELINE.datasets.items():
+        try:
+            list_sources(spec.source)
+        except DataError as error:
+            tell(f"dataset {name}: {error}")
+
+
 def show_failures():
     for line in list_failures(STAGE_FOLDERS, KNOWN_FAILURES):
         tell(line)
@@ -206,3 +215,4 @@ if workflow.is_main_process:
             tell(sentence)
         # Here and not in onstart, which a dry run leaves out.
         show_plan()
+        show_missing_sources()

@@ -27,6 +27,10 @@ def resolve_run(
     also when the cluster's device cannot run the configuration.
     """
     spec = pipeline.run(name)
+    for file in spec.config:
+        if not Path(file).exists():
+            place = pipeline.find_places(f"runs.{name}").get("config", pipeline.file)
+            raise ConfigError(f"{place}: runs.{name}.config names {file}, which is not there; correct the path")
     document = merge_documents([read_yaml(file, fold_hyphens=True) for file in spec.config])
     document = set_overrides(
         document,

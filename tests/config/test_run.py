@@ -83,6 +83,13 @@ def test_overrides_win_and_their_mistakes_name_the_pipeline_file(tmp_path: Path)
     assert sentence == f"{tmp_path / 'pipeline.yaml'}, line 12: optimizer.params.lr is 'fast'; a number is wanted"
 
 
+def test_a_configuration_that_is_not_there_names_the_pipeline_file_and_line(tmp_path: Path) -> None:
+    pipeline = write_pipeline(tmp_path, more_files=", gone.yml")
+    sentence = refuse(lambda: resolve_run(pipeline, "r", LOCAL, Path("out")))
+    place = f"{tmp_path / 'pipeline.yaml'}, line 7"
+    assert sentence == f"{place}: runs.r.config names gone.yml, which is not there; correct the path"
+
+
 def test_the_resolved_configuration_repeats_the_run(tmp_path: Path) -> None:
     config = resolve_run(write_pipeline(tmp_path), "r", H100, tmp_path, vocab_size=300)
     write_config(config, tmp_path / "config.yml")

@@ -1,6 +1,7 @@
 """What the workflow refuses before it launches anything, in one sentence."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ def copy(tmp_path: Path) -> WorkingCopy:
 def test_a_fresh_pipeline_plans_every_stage_of_every_run(copy: WorkingCopy) -> None:
     assert copy.planned_jobs() == {"tokenize": 1, "estimate": 2, "train": 2, "convert": 2, "evaluate": 2, "report": 1}
     assert not copy.results.exists()
+    shutil.rmtree(copy.folder / "corpus")
+    assert "dataset words: `source.files`: corpus/*.txt matches no file" in copy.dry_run()
 
 
 def test_a_run_that_does_not_fit_stops_at_the_gate(copy: WorkingCopy) -> None:
