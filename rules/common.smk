@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from neox_train.cluster.failures import known_ids, list_failures
-from neox_train.cluster.markers import find_false_markers, list_lost_checkpoints
+from neox_train.cluster.markers import find_false_markers, list_losses
 from neox_train.cluster.plan import plan_run, render_plan
 from neox_train.cluster.stage_jobs import (
     check_run_times,
@@ -211,7 +211,7 @@ if workflow.is_main_process:
             tell(
                 f"{marker} does not hold: {problem}; it is made again with what depends on it"
             )
-        for sentence in list_lost_checkpoints(RUNS.values()):
+        for sentence in list_losses(RUNS.values()):
             tell(sentence)
         # Here and not in onstart, which a dry run leaves out.
         show_plan()

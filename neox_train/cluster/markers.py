@@ -29,11 +29,17 @@ def find_false_markers(datasets: Iterable[DatasetFolder], runs: Iterable[RunFold
     return {marker: problem for marker, problem in problems if problem}
 
 
-def list_lost_checkpoints(runs: Iterable[RunFolder]) -> list[str]:
-    """One sentence for each trained run that has its export and no longer its last checkpoint."""
-    records = ((run, find_record(run.trained)) for run in runs)
-    notices = (lost_checkpoint_notice(run, record) for run, record in records if record)
-    return [notice for notice in notices if notice]
+def list_losses(runs: Iterable[RunFolder]) -> list[str]:
+    """One sentence for each trained run that has its export and no longer its last checkpoint, or lost its metrics."""
+    notices = []
+    for run in runs:
+        if (record := find_record(run.trained)) is None:
+            continue
+        if notice := lost_checkpoint_notice(run, record):
+            notices.append(notice)
+        if not run.metrics.is_file():
+            notices.append(f"run {run.name}: {run.metrics.name} is gone; the training is not repeated for its curves")
+    return notices
 
 
 def dataset_problem(folder: DatasetFolder) -> str | None:
@@ -58,11 +64,14 @@ def estimate_problem(run: RunFolder) -> str | None:
 
 
 def training_problem(run: RunFolder) -> str | None:
-    """The metrics are gone, or the last checkpoint is and no export stands in for it."""
+    """The trainer's record is gone, or the last checkpoint is and no export stands in for it.
+
+    Metrics are no reason: only the whole training again would bring them back.
+    """
     trained = find_record(run.trained)
     if trained is None:
         return "it cannot be read"
-    if problem := _first(_file_problem(file) for file in (run.finished, run.metrics)):
+    if problem := _file_problem(run.finished):
         return problem
     problem = recorded_problem(run, trained, deep=False)
     return None if problem and export_stands_in(run, trained) else problem

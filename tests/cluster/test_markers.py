@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from neox_train.cluster.markers import find_false_markers, list_lost_checkpoints
+from neox_train.cluster.markers import find_false_markers, list_losses
 from neox_train.config.layout import DatasetFolder, RunFolder
 from tests.cluster.trained_folder import make_dataset, make_trained_run
 
@@ -28,7 +28,7 @@ def remove_export(run: RunFolder) -> None:
 
 def test_true_markers_are_not_listed(dataset: DatasetFolder, run: RunFolder) -> None:
     assert find_false_markers([dataset], [run]) == {}
-    assert list_lost_checkpoints([run]) == []
+    assert list_losses([run]) == []
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,6 @@ def test_true_markers_are_not_listed(dataset: DatasetFolder, run: RunFolder) -> 
     [
         ("config.yml", "estimated.json"),
         ("memory.png", "estimated.json"),
-        ("metrics.jsonl", "trained.json"),
         ("finished.json", "trained.json"),
         ("hf/config.json", "converted.json"),
         ("parity.json", "converted.json"),
@@ -55,11 +54,11 @@ def test_a_lost_file_makes_its_marker_false_alone_and_nothing_is_changed(
 def test_a_lost_checkpoint_counts_before_the_export_and_not_after_it(run: RunFolder, lost: str) -> None:
     (run.checkpoints / "step_00000020" / lost).unlink()
     assert find_false_markers([], [run]) == {}
-    (notice,) = list_lost_checkpoints([run])
+    (notice,) = list_losses([run])
     assert "step_00000020" in notice and "not repeated" in notice
     remove_export(run)
     assert list(find_false_markers([], [run])) == [run.trained]
-    assert list_lost_checkpoints([run]) == []
+    assert list_losses([run]) == []
 
 
 def test_a_file_of_another_size_counts_as_lost(dataset: DatasetFolder, run: RunFolder) -> None:
@@ -89,3 +88,10 @@ def test_a_torn_record_makes_its_marker_false(dataset: DatasetFolder, run: RunFo
 def test_a_record_of_another_form_makes_its_marker_false(dataset: DatasetFolder, run: RunFolder) -> None:
     run.converted.write_text('{"files": ["model.safetensors"]}')
     assert find_false_markers([dataset], [run]) == {run.converted: "its list of files cannot be read"}
+
+
+def test_lost_metrics_are_told_and_train_nothing(run: RunFolder) -> None:
+    run.metrics.unlink()
+    assert find_false_markers([], [run]) == {}
+    (sentence,) = list_losses([run])
+    assert sentence == "run serial: metrics.jsonl is gone; the training is not repeated for its curves"
