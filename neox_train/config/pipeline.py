@@ -17,14 +17,18 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
 class SourceSpec(Record):
-    """Where documents come from: the interpreter's own standard library, or files of text or JSON lines."""
+    """Where documents come from: the interpreter's own standard library, or files of text, JSON lines or tables."""
 
     kind: Literal["python_stdlib", "files"]
     max_bytes: int | None = Field(None, ge=1, description="Stop after this many bytes of text.")
-    files: list[str] = Field(default_factory=list, description="Globs, relative to the working directory.")
-    format: Literal["auto", "text", "jsonl"] = "auto"
-    text_key: str = "text"
+    files: list[str] = Field(
+        default_factory=list,
+        description="Files, folders and globs, relative to the working directory; a folder may be a saved dataset.",
+    )
+    format: Literal["auto", "text", "jsonl", "parquet", "arrow"] = "auto"
+    text_key: str = Field("text", description="Key or column that holds the text.")
     on_error: Literal["strict", "skip"] = "strict"
+    ftfy: bool = Field(False, description="Mend wrongly decoded text with the ftfy library.")
 
 
 class SplitsSpec(Record):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from neox_train.data.documents import Document, Tally
 from neox_train.data.json_lines import read_json_lines
+from neox_train.data.mending import mend_documents
 from neox_train.data.sources import SourceFile
+from neox_train.data.tables import read_table
 from neox_train.data.text_file import read_text_file
 from neox_train.errors import DataError
 
@@ -36,7 +38,8 @@ def read_documents(source: SourceSpec, files: Sequence[SourceFile], tally: Tally
         limit = limit or STDLIB_MAX_BYTES
         seen = set()
     total = 0
-    for document in _read_files(source, files, tally):
+    documents = _read_files(source, files, tally)
+    for document in mend_documents(documents) if source.ftfy else documents:
         if not document.text:
             tally.empty_documents += 1
             continue
@@ -61,5 +64,7 @@ def _read_files(source: SourceSpec, files: Sequence[SourceFile], tally: Tally) -
     for file in files:
         if file.format == "jsonl":
             yield from read_json_lines(file, source.text_key, tally)
+        elif file.format in ("parquet", "arrow"):
+            yield from read_table(file, source.text_key, tally)
         else:
             yield from read_text_file(file, tally, empty_is_error=source.kind == "files")

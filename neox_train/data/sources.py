@@ -6,9 +6,10 @@ import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from neox_train.data.manifest import Sources
+from neox_train.data.saved_dataset import list_saved_dataset
 from neox_train.errors import DataError
 from neox_train.files import read_json, sha256_file, sha256_json, write_json
 
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
     from neox_train.config.pipeline import SourceSpec
 
 SOURCES_NAME = "sources.json"
+SourceFormat = Literal["text", "jsonl", "parquet", "arrow"]
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
-_NOT_TEXT = {".parquet": "Parquet", ".arrow": "Arrow", ".bin": "a token file", ".idx": "a token index", ".zip": "a ZIP"}
+_TABLES: dict[str, SourceFormat] = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+_NOT_TEXT = {".bin": "a token file", ".idx": "a token index", ".zip": "a ZIP"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class SourceFile:
 
     name: str
     path: Path
-    format: Literal["text", "jsonl"]
+    format: SourceFormat
 
 
 def list_sources(source: SourceSpec) -> list[SourceFile]:
@@ -49,8 +52,11 @@ def list_sources(source: SourceSpec) -> list[SourceFile]:
 def _expand(pattern: str) -> list[Path]:
     found = sorted(Path(match) for match in glob.glob(pattern, recursive=True))
     places = list(found)
-    for folder in (path for path in found if path.is_dir() and str(path) == str(Path(pattern))):
-        places.extend(sorted(path for path in folder.rglob("*") if not path.name.startswith(".")))
+    for folder in (path for path in found if path.is_dir()):
+        if (saved := list_saved_dataset(folder)) is not None:
+            places.extend(saved)
+        elif str(folder) == str(Path(pattern)):
+            places.extend(sorted(path for path in folder.rglob("*") if not path.name.startswith(".")))
     for path in places:
         if _is_link_to_nothing(path):
             raise DataError(f"{path} is a link to a file that is not there; bring its target back or remove the link")
@@ -74,18 +80,21 @@ def _is_link_to_nothing(path: Path) -> bool:
     return False
 
 
-def _decide_format(path: Path, wanted: str) -> Literal["text", "jsonl"]:
+def _decide_format(path: Path, wanted: str) -> SourceFormat:
+    if wanted != "auto":
+        return cast(SourceFormat, wanted)
     name = path.name.lower()
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
-    if Path(name).suffix in _NOT_TEXT:
+    suffix = Path(name).suffix
+    if suffix in _NOT_TEXT:
         raise DataError(
-            f"{path} is {_NOT_TEXT[Path(name).suffix]} by its name, text or JSON lines are wanted; "
-            "narrow the glob of `source.files` or convert the file"
+            f"{path} is {_NOT_TEXT[suffix]} by its name; text, JSON lines, Parquet or Arrow are wanted: "
+            "narrow the glob of `source.files`, or convert the file"
         )
-    if wanted == "auto":
-        return "jsonl" if name.endswith(_JSON_LINES) else "text"
-    return "jsonl" if wanted == "jsonl" else "text"
+    if suffix in _TABLES and name == path.name.lower():
+        return _TABLES[suffix]
+    return "jsonl" if name.endswith(_JSON_LINES) else "text"
 
 
 def fingerprint_sources(files: Sequence[SourceFile]) -> list[dict[str, Any]]:

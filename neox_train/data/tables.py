@@ -1,0 +1,110 @@
+"""Parquet and Arrow files: one document a row, under the column that holds the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from neox_train.data.documents import Document, Tally
+from neox_train.data.sources import SourceFile
+from neox_train.errors import DataError
+
+_ROWS_AT_ONCE = 1024
+_MAX_COLUMNS_SHOWN = 8
+
+
+def read_table(file: SourceFile, text_key: str, tally: Tally) -> Iterator[Document]:
+    """Yield the text of every row, a bounded number of rows in memory; rows count from 1.
+
+    Raises DataError naming file and row, or counts the row in ``tally``.
+    """
+    import pyarrow
+
+    kind, title = (_Parquet, "Parquet") if file.format == "parquet" else (_Arrow, "Arrow")
+    try:
+        with closing(kind(file)) as table:
+            _require_text(file, table.schema, text_key)
+            yield from _read_rows(file, table, text_key, tally)
+    except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.strerror is not None:
+            raise DataError(
+                f"{file.name} cannot be read ({error.strerror}); give read permission or correct it"
+            ) from error
+        reason = (str(error).splitlines() or ["it is empty"])[0].rstrip(".")
+        tally.reject(f"{file.name} is no whole {title} file ({reason}); fetch or write it again")
+
+
+def _read_rows(file: SourceFile, table: _Parquet | _Arrow, text_key: str, tally: Tally) -> Iterator[Document]:
+    number = 0
+    for column in table.columns(text_key):
+        for value in column:
+            number += 1
+            place = f"{file.name} row {number}"
+            try:
+                text = value.as_py()
+            except UnicodeDecodeError as error:
+                tally.reject(f"{place}: byte {error.start + 1} of `{text_key}` is not UTF-8; write the file again")
+                continue
+            if text is None:
+                tally.reject(f"{place}: `{text_key}` holds null; a string is wanted")
+                continue
+            yield Document(text, len(text.encode("utf-8")), place)
+
+
+class _Parquet:
+    def __init__(self, file: SourceFile) -> None:
+        from pyarrow import parquet
+
+        self._file = parquet.ParquetFile(file.path, memory_map=True)
+        self.schema = self._file.schema_arrow
+
+    def columns(self, name: str) -> Iterator[Any]:
+        for batch in self._file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=[name]):
+            yield batch.column(0)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Arrow:
+    """An Arrow file of either kind: a stream, as the ``datasets`` library writes it, or a file with an index."""
+
+    def __init__(self, file: SourceFile) -> None:
+        import pyarrow
+
+        self._map = pyarrow.memory_map(str(file.path))
+        is_indexed = self._map.read(6) == b"ARROW1"
+        self._map.seek(0)
+        self._reader = (pyarrow.ipc.open_file if is_indexed else pyarrow.ipc.open_stream)(self._map)
+        self._is_indexed = is_indexed
+        self.schema = self._reader.schema
+
+    def columns(self, name: str) -> Iterator[Any]:
+        place = self.schema.get_field_index(name)
+        if self._is_indexed:
+            batches = (self._reader.get_batch(index) for index in range(self._reader.num_record_batches))
+        else:
+            batches = iter(self._reader)
+        for batch in batches:
+            yield batch.column(place)
+
+    def close(self) -> None:
+        self._map.close()
+
+
+def _require_text(file: SourceFile, schema: Any, text_key: str) -> None:
+    """A missing column is an error also where bad rows are skipped: every row would be one."""
+    from pyarrow import types
+
+    if schema.get_field_index(text_key) < 0:
+        shown = ", ".join(f"`{name}`" for name in schema.names[:_MAX_COLUMNS_SHOWN])
+        raise DataError(
+            f"{file.name} has no column `{text_key}`, it has {shown}; set `source.text_key` to the column of the text"
+        )
+    kind = schema.field(text_key).type
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    if not (types.is_string(value) or types.is_large_string(value) or types.is_string_view(value)):
+        raise DataError(
+            f"{file.name}: the column `{text_key}` holds {kind}, strings are wanted; name another `source.text_key`"
+        )
