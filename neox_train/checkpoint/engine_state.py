@@ -12,7 +12,7 @@ from deepspeed.runtime.fp16.unfused_optimizer import FP16_UnfusedOptimizer
 from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3
 from deepspeed.runtime.zero.stage_1_and_2 import DeepSpeedZeroOptimizer
 
-from neox_train.checkpoint.adapters.held import DataParallel, EngineState
+from neox_train.checkpoint.adapters.held import EngineState, Position
 from neox_train.checkpoint.adapters.partitioned import hold_bf16, hold_zero
 from neox_train.checkpoint.adapters.replicated import hold_fused, hold_plain, hold_unfused
 from neox_train.checkpoint.adapters.sharded import hold_sharded
@@ -35,18 +35,26 @@ def open_engine(engine: Any, model: torch.nn.Module) -> EngineState:
     Raises NotBuiltError for an optimizer kind that cannot be saved yet.
     """
     names = {parameter: name for name, parameter in model.named_parameters()}
-    group = engine.seq_data_parallel_group
-    ranks = DataParallel(comm.get_rank(group=group), comm.get_world_size(group=group))
+    position = _find_position(engine)
     wrapper = engine.optimizer
     adapter = _ADAPTERS.get(type(wrapper))
     if adapter is not None:
-        return adapter(wrapper, names, ranks)
+        return adapter(wrapper, names, position)
     if wrapper is engine.basic_optimizer:
-        return hold_plain(wrapper, names, ranks)
+        return hold_plain(wrapper, names, position)
     raise NotBuiltError(
         f"checkpoints of a {type(wrapper).__name__} cannot be written yet; "
         "set zero_optimization.stage to 0, 1, 2 or 3 without offload to NVMe"
     )
+
+
+def _find_position(engine: Any) -> Position:
+    group = engine.seq_data_parallel_group
+    dp, dp_size = comm.get_rank(group=group), comm.get_world_size(group=group)
+    mpu = engine.mpu
+    if mpu is None:
+        return Position(dp, dp_size)
+    return Position(dp, dp_size, mpu.get_model_parallel_rank(), mpu.get_model_parallel_world_size())
 
 
 def capture_counters(engine: Any) -> dict[str, int]:

@@ -78,6 +78,11 @@ class FragmentIndex:
             raise CheckpointError(f"the checkpoint holds no weights of {name}; it is of another model")
         return entries[0][0].shards
 
+    def length(self, state: str, name: str, shard: int) -> int:
+        """Number of stored elements of one shard; 0 for one that is all vocabulary padding."""
+        entries = self._by_shard.get((state, name, shard), [])
+        return max((fragment.start + fragment.length for fragment, _ in entries), default=0)
+
     def find(self, state: str, name: str, start: int, length: int, *, shard: int = 0) -> Iterator[Piece]:
         """The pieces that make up a slice, in order; CheckpointError where an element is in no file."""
         position, stop = start, start + length

@@ -30,6 +30,8 @@ class ParameterRecord:
     shape: tuple[int, ...]
     shard_dim: int | None
     is_vocabulary: bool = False
+    shard_parts: int = 1
+    """Equal parts along ``shard_dim`` that are each cut by themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)

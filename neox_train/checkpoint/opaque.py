@@ -6,13 +6,15 @@ from typing import Any
 
 from neox_train.checkpoint.adapters.held import EngineState, Held
 from neox_train.checkpoint.collective import get_rank
+from neox_train.checkpoint.manifest import World
 from neox_train.checkpoint.optimizer_state import put_state
 from neox_train.checkpoint.rank_file import name_rank_file, opaque_key
 from neox_train.checkpoint.tensor_reader import TensorReader
+from neox_train.config.grid import GridShape, Place
 from neox_train.errors import CheckpointError
 
 
-def restore_opaque(state: EngineState, saved: dict[str, Any], reader: TensorReader) -> None:
+def restore_opaque(state: EngineState, saved: dict[str, Any], world: World, reader: TensorReader) -> None:
     """Put back the opaque states of this rank's tensors.
 
     Raises CheckpointError where they belong to another layout: another number of ranks for partitioned states, or
@@ -21,12 +23,16 @@ def restore_opaque(state: EngineState, saved: dict[str, Any], reader: TensorRead
     stored: dict[str, list[dict[str, Any]]] = saved["opaque"]
     if not stored:
         return
-    file = name_rank_file(0 if state.replicated else get_rank())
-    if saved["layout"] != state.kind or (not state.replicated and len(stored) != state.data_parallel.size):
-        raise CheckpointError(_refusal(saved, state, len(stored)))
+    here = state.position
+    same = (world.tp, world.pp) == (here.tp_size, here.pp_size) and (state.replicated or world.dp == here.dp_size)
+    if saved["layout"] != state.kind or not same:
+        raise CheckpointError(_refusal(saved, state, world))
+    # Where all replicas held the same states, the first of them wrote them down.
+    writer = GridShape(pp=world.pp, dp=world.dp, tp=world.tp).rank_of(Place(here.pp, 0, here.tp))
+    file = name_rank_file(writer if state.replicated else get_rank())
     for entry in stored.get(file, []):
         if entry["held"] >= len(state.held) or state.held[entry["held"]].tensor.numel() != entry["length"]:
-            raise CheckpointError(_refusal(saved, state, len(stored)))
+            raise CheckpointError(_refusal(saved, state, world))
         _restore_entry(state, state.held[entry["held"]], entry, file, reader)
 
 
@@ -51,9 +57,15 @@ def _allocate(optimizer: Any, held: Held) -> None:
         group["params"] = listed
 
 
-def _refusal(saved: dict[str, Any], state: EngineState, ranks: int) -> str:
+def _refusal(saved: dict[str, Any], state: EngineState, world: World) -> str:
+    here = state.position
     return (
-        f"the checkpoint's {saved['type']} states are in 8 bits on {ranks} data-parallel rank(s) ({saved['layout']}) "
-        f"and cannot be resized to {state.data_parallel.size} ({state.kind}); resume with as many ranks and the same "
-        "ZeRO stage, or start a run under a new name"
+        f"the checkpoint's {saved['type']} states are in 8 bits on {_show(world.dp, world.tp, world.pp)} "
+        f"({saved['layout']}) and cannot be resized to {_show(here.dp_size, here.tp_size, here.pp_size)} "
+        f"({state.kind}); resume with as many ranks and the same ZeRO stage, or start a run under a new name"
     )
+
+
+def _show(dp: int, tp: int, pp: int) -> str:
+    others = [f"{size} {name} rank(s)" for name, size in (("tensor-parallel", tp), ("pipeline", pp)) if size > 1]
+    return " x ".join([f"{dp} data-parallel rank(s)", *others])

@@ -13,7 +13,7 @@ from neox_train.checkpoint.fragments import MASTER, Fragment
 from neox_train.checkpoint.manifest import FileRecord
 from neox_train.checkpoint.optimizer_state import Scalar, TensorState, split_state
 from neox_train.checkpoint.random_state import capture_random_state
-from neox_train.checkpoint.table import ParameterTable, count_elements
+from neox_train.checkpoint.shard_table import ShardTable
 from neox_train.checkpoint.tensor_file import count_bytes, write_tensors
 
 
@@ -50,15 +50,15 @@ def opaque_key(held_index: int, state: str) -> str:
     return f"opaque:{held_index}:{state}"
 
 
-def collect_rank_file(state: EngineState, table: ParameterTable, rank: int) -> RankFile:
+def collect_rank_file(state: EngineState, shards: ShardTable, rank: int) -> RankFile:
     """Gather this rank's share: its own partitions, or an even part of what all ranks hold; no data is copied."""
     file = RankFile(name_rank_file(rank))
     for index, held in enumerate(state.held):
         split = split_state(held.tensor, state.optimizer.state.get(held.tensor, {}))
         for name in held.names:
             file.scalars[name] = split.scalars
-        _add_fragments(file, state, held, split, table)
-        if split.opaque and (not state.replicated or state.data_parallel.rank == 0):
+        _add_fragments(file, state, held, split, shards)
+        if split.opaque and (not state.replicated or state.position.dp == 0):
             file.opaque.append({"held": index, "length": held.tensor.numel(), "keys": sorted(split.opaque)})
             file.tensors |= {opaque_key(index, key): value for key, value in split.opaque.items()}
     random_tensors, file.random_values = capture_random_state()
@@ -66,17 +66,22 @@ def collect_rank_file(state: EngineState, table: ParameterTable, rank: int) -> R
     return file
 
 
-def _add_fragments(file: RankFile, state: EngineState, held: Held, split: TensorState, table: ParameterTable) -> None:
+def _add_fragments(file: RankFile, state: EngineState, held: Held, split: TensorState, shards: ShardTable) -> None:
     begin, end = _own_part(state, held.tensor.numel())
     sources = {MASTER: held.tensor, **split.elementwise}
     for segment in held.segments:
+        shard, of = shards.find(segment.name)
+        if of == 1 and state.position.tp > 0:
+            # Every tensor-parallel rank holds it: the first one writes it.
+            continue
         first = max(segment.offset, begin)
-        stored = max(0, count_elements(table[segment.name]) - segment.start)
+        stored = max(0, shards.count(segment.name) - segment.start)
         last = min(segment.offset + min(segment.length, stored), end)
         if first >= last:
             continue
         for name, source in sources.items():
-            fragment = Fragment(name, segment.name, segment.start + first - segment.offset, last - first)
+            start = segment.start + first - segment.offset
+            fragment = Fragment(name, segment.name, start, last - first, shard, of)
             file.fragments.append(fragment)
             file.tensors[fragment.key] = source.detach().reshape(-1)[first:last]
 
@@ -85,6 +90,5 @@ def _own_part(state: EngineState, length: int) -> tuple[int, int]:
     """The slice of a held tensor that this rank writes."""
     if not state.replicated:
         return 0, length
-    return length * state.data_parallel.rank // state.data_parallel.size, length * (
-        state.data_parallel.rank + 1
-    ) // state.data_parallel.size
+    position = state.position
+    return length * position.dp // position.dp_size, length * (position.dp + 1) // position.dp_size

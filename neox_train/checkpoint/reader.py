@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from neox_train.checkpoint.adapters.held import EngineState, Held
+from neox_train.checkpoint.adapters.held import EngineState, Held, Position
 from neox_train.checkpoint.collective import RanksFailedError, get_rank, run_together
 from neox_train.checkpoint.engine_state import open_engine, restore_counters, restore_loss_scaler
 from neox_train.checkpoint.fragments import MASTER
-from neox_train.checkpoint.manifest import Manifest, ParameterRecord, read_manifest
+from neox_train.checkpoint.manifest import World, read_manifest
 from neox_train.checkpoint.opaque import restore_opaque
 from neox_train.checkpoint.optimizer_state import build_scalar, put_state, restore_groups
 from neox_train.checkpoint.random_state import is_random_state, restore_random_state
 from neox_train.checkpoint.rank_file import name_rank_file
+from neox_train.checkpoint.shard_table import ShardTable
+from neox_train.checkpoint.shards import fill_from_shards, read_whole
 from neox_train.checkpoint.state import TrainerState
-from neox_train.checkpoint.table import build_table, check_same_parameters, count_elements
+from neox_train.checkpoint.table import ParameterTable, build_table, check_same_parameters
 from neox_train.checkpoint.tensor_reader import TensorReader, open_tensors
 from neox_train.checkpoint.writer import STATE_NAME
 from neox_train.config.architecture import Architecture
@@ -32,8 +34,9 @@ def restore_checkpoint(folder: Path, *, engine: Any, model: torch.nn.Module, con
     """Load a checkpoint into a fresh engine and return the trainer's state (collective).
 
     Master weights, optimizer states, loss scale, counters and random streams are bitwise those of the save; at another
-    number of data-parallel ranks the random streams of further ranks stay as they are seeded. The 16-bit weights are
-    rebuilt from the masters. Vocabulary padding, which no token reads, becomes zeros (8-bit Adam lets it drift).
+    number of data-parallel ranks the random streams of further ranks stay as they are seeded, at another tensor or
+    pipeline degree those of all. The 16-bit weights are rebuilt from the masters. Vocabulary padding, which no token
+    reads, becomes zeros (8-bit Adam lets it drift).
 
     Raises CheckpointError for a checkpoint of another model, and for 8-bit optimizer states at another number of ranks.
     """
@@ -46,8 +49,9 @@ def restore_checkpoint(folder: Path, *, engine: Any, model: torch.nn.Module, con
         check_same_parameters(manifest.parameters, wanted, where=str(folder))
         saved = read_json(folder / STATE_NAME)
         with open_tensors(folder) as reader:
-            _restore_tensors(state, manifest, saved["optimizer"], reader)
-            _restore_random(reader, saved["random"])
+            _restore_tensors(state, _shards_of(state, wanted, config), manifest.world, saved["optimizer"], reader)
+            if _keeps_random_streams(manifest.world, state.position):
+                _restore_random(reader, saved["random"])
         return saved
 
     try:
@@ -66,26 +70,36 @@ def read_model_weights(folder: Path) -> dict[str, torch.Tensor]:
     """Whole fp32 weights by canonical name, without vocabulary padding; needs no engine and no process group."""
     manifest = read_manifest(folder)
     with open_tensors(folder) as reader:
-        return {name: _read_whole(reader, name, record) for name, record in manifest.parameters.items()}
+        return {name: read_whole(reader, name, record) for name, record in manifest.parameters.items()}
 
 
-def _read_whole(reader: TensorReader, name: str, record: ParameterRecord, state: str = MASTER) -> torch.Tensor:
-    if reader.index.shards(name) != 1:
-        raise CheckpointError(f"{name} was saved in tensor-parallel shards; this program reads unsharded checkpoints")
-    flat = torch.empty(count_elements(record), dtype=torch.float32)
-    reader.fill(flat, state, name, 0, flat.numel())
-    return flat.view(record.shape)
+def _shards_of(state: EngineState, parameters: ParameterTable, config: NeoxConfig) -> ShardTable:
+    return ShardTable(
+        parameters=parameters,
+        padded_vocab_size=config.padded_vocab_size or 0,
+        rank=state.position.tp,
+        size=state.position.tp_size,
+    )
+
+
+def _keeps_random_streams(world: World, here: Position) -> bool:
+    """Whether a rank's number means the same place: on any number of replicas, or on the very same grid."""
+    if (world.tp, world.pp) != (here.tp_size, here.pp_size):
+        return False
+    return world.tp * world.pp == 1 or world.dp == here.dp_size
 
 
 @torch.no_grad()
-def _restore_tensors(state: EngineState, manifest: Manifest, saved: dict[str, Any], reader: TensorReader) -> None:
-    restore_opaque(state, saved, reader)
+def _restore_tensors(
+    state: EngineState, shards: ShardTable, world: World, saved: dict[str, Any], reader: TensorReader
+) -> None:
+    restore_opaque(state, saved, world, reader)
     for held in state.held:
-        _fill(held, held.tensor.data, MASTER, manifest, reader)
+        _fill(held, held.tensor.data, MASTER, shards, reader)
         optimizer_state = state.optimizer.state[held.tensor]
         for key in _stored_states(held, reader):
             values = torch.empty_like(held.tensor.data)
-            _fill(held, values, key, manifest, reader)
+            _fill(held, values, key, shards, reader)
             put_state(optimizer_state, key, values)
         for key, scalar in _stored_scalars(held, saved["scalars"]).items():
             put_state(optimizer_state, key, build_scalar(scalar, held.tensor))
@@ -93,15 +107,15 @@ def _restore_tensors(state: EngineState, manifest: Manifest, saved: dict[str, An
             del state.optimizer.state[held.tensor]
 
 
-def _fill(held: Held, values: torch.Tensor, key: str, manifest: Manifest, reader: TensorReader) -> None:
+def _fill(held: Held, values: torch.Tensor, key: str, shards: ShardTable, reader: TensorReader) -> None:
     """Fill a held tensor's weights or one state; alignment and vocabulary padding become zeros."""
     flat = values.view(-1)
     flat.zero_()
     for segment in held.segments:
-        stored = count_elements(manifest.parameters[segment.name]) - segment.start
-        length = min(segment.length, stored)
+        length = min(segment.length, shards.count(segment.name) - segment.start)
         if length > 0:
-            reader.fill(flat[segment.offset : segment.offset + length], key, segment.name, segment.start, length)
+            place = flat[segment.offset : segment.offset + length]
+            fill_from_shards(place, reader, shards, key, segment.name, segment.start)
 
 
 def _stored_states(held: Held, reader: TensorReader) -> list[str]:

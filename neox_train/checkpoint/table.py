@@ -19,7 +19,10 @@ def build_table(architecture: Architecture) -> ParameterTable:
         rows, *rest = parameter.shape
         shape = (architecture.vocab_size if parameter.is_vocabulary else rows, *rest)
         table[parameter.name] = ParameterRecord(
-            shape=shape, shard_dim=parameter.shard_dim, is_vocabulary=parameter.is_vocabulary
+            shape=shape,
+            shard_dim=parameter.shard_dim,
+            is_vocabulary=parameter.is_vocabulary,
+            shard_parts=parameter.shard_parts,
         )
     return table
 

@@ -26,6 +26,7 @@ from neox_train.checkpoint.leftovers import clear_leftovers
 from neox_train.checkpoint.manifest import FileRecord, Manifest, World, write_manifest
 from neox_train.checkpoint.optimizer_state import describe_groups
 from neox_train.checkpoint.rank_file import RankFile, collect_rank_file
+from neox_train.checkpoint.shard_table import ShardTable
 from neox_train.checkpoint.space import describe_full_disk
 from neox_train.checkpoint.state import TrainerState
 from neox_train.checkpoint.table import ParameterTable, build_table
@@ -59,7 +60,13 @@ def save_checkpoint(
     root = Path(root)
     table = build_table(Architecture.from_config(config))
     state = open_engine(engine, model)
-    file = collect_rank_file(state, table, get_rank())
+    shards = ShardTable(
+        parameters=table,
+        padded_vocab_size=config.padded_vocab_size or 0,
+        rank=state.position.tp,
+        size=state.position.tp_size,
+    )
+    file = collect_rank_file(state, shards, get_rank())
     folder = unfinished_path(root, trainer.step)
     sizes = gather_to_first(file.size_bytes)
     try:
@@ -138,7 +145,12 @@ def _build_manifest(
     relevant = config.training_relevant()
     return Manifest(
         step=step,
-        world=World(size=get_world_size(), dp=state.data_parallel.size),
+        world=World(
+            size=get_world_size(),
+            dp=state.position.dp_size,
+            tp=state.position.tp_size,
+            pp=state.position.pp_size,
+        ),
         parameters=table,
         files={},
         digests=dict(digests),

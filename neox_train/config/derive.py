@@ -35,6 +35,7 @@ def derive_values(keys: NeoxKeys, world_size: int | None, vocab_size: int | None
     values["ffn_width"] = derive_ffn_width(
         keys.hidden_size, keys.intermediate_size, keys.expansion_factor, keys.mlp_multiple_of, keys.activation
     )
+    _check_width(values["ffn_width"], values["model_parallel_size"])
     values["norm_epsilon"] = _choose_epsilon(keys)
     values["vocab_size"] = vocab_size
     values["padded_vocab_size"] = None
@@ -109,6 +110,15 @@ def _derive_optimizer(keys: NeoxKeys) -> dict[str, Any]:
         "zero_stage": zero["stage"],
         "lr_decay_iters": decay_iters,
     }
+
+
+def _check_width(ffn_width: int, degree: int) -> None:
+    if ffn_width % degree:
+        raise ConflictError(
+            f"the MLP is {ffn_width} wide, which is not a multiple of model_parallel_size {degree}; set "
+            f"intermediate_size so that it becomes {-(-ffn_width // degree) * degree}, or mlp_multiple_of: {degree}",
+            "model_parallel_size",
+        )
 
 
 def _choose_epsilon(keys: NeoxKeys) -> float:

@@ -33,6 +33,8 @@ class Parameter:
     """``input`` is ``init_method``, ``output`` is ``output_layer_init_method``."""
     is_vocabulary: bool = False
     """Whether dimension 0 is the padded vocabulary."""
+    shard_parts: int = 1
+    """Equal parts along ``shard_dim`` that are each cut by themselves: a gated MLP's gate and up projection."""
 
     @property
     def count(self) -> int:
@@ -70,10 +72,10 @@ def _list_layer(a: Architecture, prefix: str) -> list[Parameter]:
         table.append(_bias(prefix + "attention.dense.bias", h, None))
     if a.residual != "parallel_tied":
         table += _list_norm(a, prefix + "post_attention_layernorm")
-    rows = 2 * f if a.is_gated else f
-    table.append(_matrix(prefix + "mlp.linear1.weight", (rows, h), 0))
+    parts = 2 if a.is_gated else 1
+    table.append(_matrix(prefix + "mlp.linear1.weight", (parts * f, h), 0, shard_parts=parts))
     if a.mlp_bias:
-        table.append(_bias(prefix + "mlp.linear1.bias", rows, 0))
+        table.append(_bias(prefix + "mlp.linear1.bias", parts * f, 0, shard_parts=parts))
     table.append(_matrix(prefix + "mlp.linear2.weight", (h, f), 1, initialiser="output"))
     if a.mlp_bias:
         table.append(_bias(prefix + "mlp.linear2.bias", h, None))
@@ -98,6 +100,7 @@ def _matrix(
     *,
     initialiser: Initialiser = "input",
     is_vocabulary: bool = False,
+    shard_parts: int = 1,
 ) -> Parameter:
     return Parameter(
         name=name,
@@ -106,8 +109,16 @@ def _matrix(
         decays=True,
         initialiser=initialiser,
         is_vocabulary=is_vocabulary,
+        shard_parts=shard_parts,
     )
 
 
-def _bias(name: str, length: int, shard_dim: int | None) -> Parameter:
-    return Parameter(name=name, shape=(length,), shard_dim=shard_dim, decays=False, initialiser="zeros")
+def _bias(name: str, length: int, shard_dim: int | None, *, shard_parts: int = 1) -> Parameter:
+    return Parameter(
+        name=name,
+        shape=(length,),
+        shard_dim=shard_dim,
+        decays=False,
+        initialiser="zeros",
+        shard_parts=shard_parts,
+    )

@@ -10,6 +10,7 @@ def check_rules(keys: NeoxKeys) -> None:
     """Raise ConflictError for the first broken rule."""
     _check_heads(keys)
     _check_sequence(keys)
+    _check_tensor_parallel(keys)
     _check_saving(keys)
     if keys.gpt_j_tied and not keys.gpt_j_residual:
         raise ConflictError("gpt_j_tied needs a parallel residual; set gpt_j_residual: true too", "gpt_j_tied")
@@ -31,14 +32,6 @@ def _check_heads(keys: NeoxKeys) -> None:
             "num_kv_heads",
             "num_attention_heads",
         )
-    for name, count in (("num_attention_heads", heads), ("num_kv_heads", kv_heads)):
-        if count is not None and count % max(1, keys.model_parallel_size):
-            raise ConflictError(
-                f"{name} {count} is not a multiple of model_parallel_size {keys.model_parallel_size}; "
-                "lower model_parallel_size",
-                name,
-                "model_parallel_size",
-            )
 
 
 def _check_sequence(keys: NeoxKeys) -> None:
@@ -58,6 +51,22 @@ def _check_sequence(keys: NeoxKeys) -> None:
             "rotary_pct",
             "num_attention_heads",
         )
+
+
+def _check_tensor_parallel(keys: NeoxKeys) -> None:
+    degree = max(1, keys.model_parallel_size)
+    counts = {"num_attention_heads": keys.num_attention_heads, "num_kv_heads": keys.num_kv_heads}
+    if keys.sequence_parallel:
+        counts["seq_length"] = keys.seq_length or keys.max_position_embeddings
+    for name, count in counts.items():
+        if count is not None and count % degree:
+            legal = [size for size in range(1, degree) if all(not (each or 0) % size for each in counts.values())]
+            raise ConflictError(
+                f"{name} {count} is not a multiple of model_parallel_size {degree}; "
+                f"set model_parallel_size to {' or '.join(map(str, legal))}",
+                name,
+                "model_parallel_size",
+            )
 
 
 def _check_saving(keys: NeoxKeys) -> None:

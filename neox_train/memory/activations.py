@@ -21,7 +21,7 @@ def count_activations(plan: RankPlan) -> int:
     saved = count_embedding(plan) + count_final_norm(plan)
     if plan.checkpoint_layers == 0:
         return saved + layers * count_layer(plan)
-    return saved + -(-layers // plan.checkpoint_layers) * count_hidden(plan)
+    return saved + -(-layers // plan.checkpoint_layers) * _count_share(plan)
 
 
 def count_embedding(plan: RankPlan) -> int:
@@ -42,15 +42,19 @@ def count_layer(plan: RankPlan) -> int:
     """Bytes saved by one layer."""
     a = plan.architecture
     hidden = count_hidden(plan)
+    cut = plan.tensor_parallel_size
     norms = 1 if a.residual == "parallel_tied" else 2
     residuals = 2 if a.residual == "serial" else 1
     width = plan.weight_bytes * plan.tokens * a.ffn_width * _MLP_WIDTHS.get(a.activation, 2)
+    # Sequence parallelism gathers the input of attention and MLP apart, also where one norm feeds both.
+    inputs = 2 if plan.sequence_parallel else norms
     return (
         residuals * _count_residual(plan)
-        + norms * (hidden + _count_norm(plan))
-        + _count_attention(plan)
-        + hidden  # the attention's output, input of its projection
-        + width
+        + inputs * hidden
+        + norms * _count_norm(plan)
+        + _count_attention(plan) // cut
+        + hidden // cut  # the attention's output, input of its projection
+        + width // cut
         + 2 * _count_mask(plan)
     )
 
@@ -70,12 +74,17 @@ def count_recomputed(plan: RankPlan) -> int:
 def count_backward_temporaries(plan: RankPlan) -> int:
     """Bytes alive beside the saved ones inside a layer's backward pass, at its widest: the MLP's activation."""
     a = plan.architecture
-    return plan.weight_bytes * plan.tokens * a.ffn_width * (2 if a.is_gated else 1)
+    return plan.weight_bytes * plan.tokens * a.ffn_width * (2 if a.is_gated else 1) // plan.tensor_parallel_size
 
 
 def count_hidden(plan: RankPlan) -> int:
     """Bytes of one tensor of the residual stream."""
     return plan.weight_bytes * plan.tokens * plan.architecture.hidden_size
+
+
+def _count_share(plan: RankPlan) -> int:
+    """Bytes of the part of the residual stream that this rank holds between the layers."""
+    return plan.weight_bytes * plan.share_tokens * plan.architecture.hidden_size
 
 
 def _count_attention(plan: RankPlan) -> int:
@@ -97,24 +106,24 @@ def _count_attention(plan: RankPlan) -> int:
 def _count_residual(plan: RankPlan) -> int:
     """Bytes of a norm's input, which the norm saves as it is (but for RMSNorm in 16 bits on a CPU, see below)."""
     widened = plan.device == "cpu" and plan.precision != "fp32" and "rms" in plan.architecture.norm
-    return 0 if widened else count_hidden(plan)
+    return 0 if widened else _count_share(plan)
 
 
 def _count_norm(plan: RankPlan) -> int:
     """Bytes a norm saves besides its input and output."""
     a = plan.architecture
     if "rms" not in a.norm:
-        return 2 * plan.tokens * (plan.weight_bytes if plan.device == "cpu" else _FP32)
-    statistics = _FP32 * plan.tokens
+        return 2 * plan.share_tokens * (plan.weight_bytes if plan.device == "cpu" else _FP32)
+    statistics = _FP32 * plan.share_tokens
     if plan.device == "cuda":
         return statistics
     # On a CPU it is a chain of operations: an fp32 copy of the input (its own in fp32) and the scaled input.
     copies = 1 if plan.precision == "fp32" else 2
-    return statistics + copies * _FP32 * plan.tokens * a.hidden_size
+    return statistics + copies * _FP32 * plan.share_tokens * a.hidden_size
 
 
 def _count_mask(plan: RankPlan) -> int:
     """Bytes of one mask of hidden dropout: the tensor's own format on a CPU, a byte an element on a GPU."""
     if not plan.architecture.hidden_dropout:
         return 0
-    return count_hidden(plan) // (1 if plan.device == "cpu" else plan.weight_bytes)
+    return _count_share(plan) // (1 if plan.device == "cpu" else plan.weight_bytes)

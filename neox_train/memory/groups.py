@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from neox_train.config.architecture import Architecture
-from neox_train.config.parameters import list_parameters
+from neox_train.config.parameters import Parameter, list_parameters
 from neox_train.memory.plan import RankPlan
 
 _ALIGNMENT = 2
@@ -54,7 +54,7 @@ class FlatGroup:
 
 def list_groups(plan: RankPlan) -> tuple[FlatGroup, ...]:
     """The optimizer groups of a rank: decayed parameters, then the others; one group when nothing decays."""
-    return _build_groups(plan.architecture, plan.has_decay_groups, plan.data_parallel_size)
+    return _build_groups(plan.architecture, plan.has_decay_groups, plan.data_parallel_size, plan.tensor_parallel_size)
 
 
 @lru_cache(maxsize=256)
@@ -71,16 +71,26 @@ def count_share_bytes(groups: tuple[FlatGroup, ...], weight_bytes: int, accumula
 
 
 @lru_cache(maxsize=256)
-def count_first_parameters(architecture: Architecture) -> int:
+def count_first_parameters(architecture: Architecture, tensor_parallel_size: int) -> int:
     """Elements of the parameters whose gradients come last: the embeddings' and the first layer's."""
     first = ("word_embeddings.", "position_embeddings.", "layers.0.")
-    return sum(p.count for p in list_parameters(architecture) if p.name.startswith(first))
+    return sum(count_shard(p, tensor_parallel_size) for p in list_parameters(architecture) if p.name.startswith(first))
+
+
+def count_shard(parameter: Parameter, tensor_parallel_size: int) -> int:
+    """Elements of a parameter that one tensor-parallel rank holds."""
+    return parameter.count if parameter.shard_dim is None else parameter.count // tensor_parallel_size
 
 
 @lru_cache(maxsize=256)
-def _build_groups(architecture: Architecture, has_decay_groups: bool, ranks: int) -> tuple[FlatGroup, ...]:
+def _build_groups(
+    architecture: Architecture, has_decay_groups: bool, ranks: int, tensor_parallel_size: int
+) -> tuple[FlatGroup, ...]:
     """Kept, because the search for remedies asks for the same groups hundreds of times."""
     table = list_parameters(architecture)
     wanted = (True, False) if has_decay_groups else (None,)
-    sizes = [tuple(p.count for p in table if decays is None or p.decays is decays) for decays in wanted]
+    sizes = [
+        tuple(count_shard(p, tensor_parallel_size) for p in table if decays is None or p.decays is decays)
+        for decays in wanted
+    ]
     return tuple(FlatGroup(group, ranks) for group in sizes if group)

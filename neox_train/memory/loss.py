@@ -12,8 +12,13 @@ def count_loss(plan: RankPlan) -> int:
 
     Forward: the logits, their fp32 copy without the padding columns (none where there is nothing to change) and the
     log-probabilities. Backward: log-probabilities, the gradient of the loss and the gradient of the logits, in fp32.
+    Cut over tensor-parallel ranks: the logits, their fp32 copy, the exponentials; then probabilities and gradient.
     """
     a = plan.architecture
+    if plan.tensor_parallel_size > 1:
+        shard = a.padded_vocab_size // plan.tensor_parallel_size
+        logits, full = plan.weight_bytes * plan.tokens * shard, _FP32 * plan.tokens * shard
+        return logits + 2 * full
     logits = plan.weight_bytes * plan.tokens * a.padded_vocab_size
     full = _FP32 * plan.tokens * a.vocab_size
     changed = plan.precision != "fp32" or a.vocab_size != a.padded_vocab_size
@@ -22,4 +27,4 @@ def count_loss(plan: RankPlan) -> int:
 
 def count_logit_gradient(plan: RankPlan) -> int:
     """Bytes of the logits' gradient while it is multiplied into the output matrix."""
-    return plan.weight_bytes * plan.tokens * plan.architecture.padded_vocab_size
+    return plan.weight_bytes * plan.tokens * plan.architecture.padded_vocab_size // plan.tensor_parallel_size

@@ -156,12 +156,13 @@ def _phase(
 
 def _count_output_gradient(plan: RankPlan, gradients: GradientBytes) -> int:
     a = plan.architecture
-    return min(gradients.produced, plan.weight_bytes * a.padded_vocab_size * a.hidden_size)
+    return min(gradients.produced, plan.weight_bytes * a.padded_vocab_size // plan.tensor_parallel_size * a.hidden_size)
 
 
 def _count_gradients_above_first(plan: RankPlan, gradients: GradientBytes) -> int:
     """Bytes of gradients that exist before the first layer adds its own and the embedding's."""
-    return max(0, gradients.produced - plan.weight_bytes * count_first_parameters(plan.architecture))
+    first = count_first_parameters(plan.architecture, plan.tensor_parallel_size)
+    return max(0, gradients.produced - plan.weight_bytes * first)
 
 
 def _count_live_weights(plan: RankPlan) -> int:

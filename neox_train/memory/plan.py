@@ -34,6 +34,9 @@ class RankPlan:
     """Sequences of one forward pass."""
     accumulation_steps: int
     data_parallel_size: int
+    tensor_parallel_size: int
+    sequence_parallel: bool
+    """Whether tensor-parallel ranks share the sequence out between their matrices."""
     zero_stage: int
     reduce_bucket_elements: int
     overlap_comm: bool
@@ -57,6 +60,11 @@ class RankPlan:
         return 4 if self.precision == "fp32" else 2
 
     @property
+    def share_tokens(self) -> int:
+        """Tokens of a micro-batch that this rank holds between the layers."""
+        return self.tokens // (self.tensor_parallel_size if self.sequence_parallel else 1)
+
+    @property
     def tokens(self) -> int:
         """Tokens of one micro-batch."""
         return self.micro_batch * self.architecture.seq_length
@@ -70,8 +78,8 @@ class RankPlan:
 def plan_rank(config: NeoxConfig, cluster: Cluster) -> RankPlan:
     """Read the plan off a resolved configuration whose vocabulary is known.
 
-    ZeRO and number formats are read from the very JSON that DeepSpeed gets. Raises NotBuiltError for a tensor or
-    pipeline degree above 1 and for offloading, which this estimate does not cover.
+    ZeRO and number formats are read from the very JSON that DeepSpeed gets. Raises NotBuiltError for a pipeline degree
+    above 1 and for offloading, which this estimate does not cover.
     """
     _require_covered(config)
     engine = deepspeed_json(config)
@@ -84,6 +92,8 @@ def plan_rank(config: NeoxConfig, cluster: Cluster) -> RankPlan:
         micro_batch=config.train_micro_batch_size_per_gpu,
         accumulation_steps=config.gradient_accumulation_steps,
         data_parallel_size=config.data_parallel_size,
+        tensor_parallel_size=config.model_parallel_size,
+        sequence_parallel=config.sequence_parallel and config.model_parallel_size > 1,
         zero_stage=int(zero.get("stage", 0)),
         reduce_bucket_elements=int(zero.get("reduce_bucket_size", _BUCKET_ELEMENTS)),
         overlap_comm=bool(zero.get("overlap_comm", False)),
@@ -124,9 +134,11 @@ def _read_optimizer(config: NeoxConfig) -> OptimizerKind:
 
 
 def _require_covered(config: NeoxConfig) -> None:
-    for key in ("model_parallel_size", "pipe_parallel_size"):
-        if getattr(config, key) > 1:
-            raise NotBuiltError(f"{key} is {getattr(config, key)}: the memory estimate covers 1 only; set {key}: 1")
+    if config.pipe_parallel_size > 1:
+        raise NotBuiltError(
+            f"pipe_parallel_size is {config.pipe_parallel_size}: the memory estimate covers 1 only; "
+            "set pipe_parallel_size: 1"
+        )
     for key in ("offload_optimizer", "offload_param"):
         if (config.zero_optimization or {}).get(key):
             raise NotBuiltError(f"zero_optimization.{key} is not covered by the memory estimate; remove it")

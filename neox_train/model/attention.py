@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -27,24 +29,29 @@ class SelfAttention(nn.Module):
         self._head_dim = a.head_dim
         self._queries_per_group = a.num_attention_heads // a.num_kv_heads
         self._dropout = a.attention_dropout
+        self._random = layers.cut_random
         self.query_key_value = layers.column_linear(a.hidden_size, a.qkv_rows, bias=a.attention_bias)
         self.dense = layers.row_linear(a.hidden_size, a.hidden_size, bias=a.attention_bias)
 
     def forward(self, hidden: torch.Tensor, rotary: RotaryTables | None) -> torch.Tensor:
         """Map [batch, sequence, hidden] to the same shape."""
-        batch, sequence, _ = hidden.shape
-        # The number of groups is read off the projection, so that a tensor-parallel rank sees its own groups only.
-        groups = self.query_key_value(hidden).view(batch, sequence, -1, self._queries_per_group + 2, self._head_dim)
+        # Sequence and groups are read off the projection: a tensor-parallel rank enters with its share of the sequence
+        # and has its own groups only.
+        projected = self.query_key_value(hidden)
+        batch, sequence, _ = projected.shape
+        groups = projected.view(batch, sequence, -1, self._queries_per_group + 2, self._head_dim)
         queries = groups[..., :-2, :].reshape(batch, sequence, -1, self._head_dim)
         keys, values = groups[..., -2, :], groups[..., -1, :]
         if rotary is not None:
             queries, keys = apply_rotary(queries, rotary), apply_rotary(keys, rotary)
-        context = F.scaled_dot_product_attention(
-            queries.transpose(1, 2),
-            keys.transpose(1, 2),
-            values.transpose(1, 2),
-            dropout_p=self._dropout if self.training else 0.0,
-            is_causal=True,
-            enable_gqa=self._queries_per_group > 1,
-        )
+        dropout = self._dropout if self.training else 0.0
+        with self._random() if dropout else nullcontext():
+            context = F.scaled_dot_product_attention(
+                queries.transpose(1, 2),
+                keys.transpose(1, 2),
+                values.transpose(1, 2),
+                dropout_p=dropout,
+                is_causal=True,
+                enable_gqa=self._queries_per_group > 1,
+            )
         return self.dense(context.transpose(1, 2).reshape(batch, sequence, -1))

@@ -20,6 +20,7 @@ class Block(nn.Module):
         super().__init__()
         self._residual = architecture.residual
         self._dropout = architecture.hidden_dropout
+        self._random = layers.shared_random
         self.input_layernorm = layers.norm(architecture)
         self.attention = SelfAttention(architecture, layers, kind=attention_kind)
         if architecture.residual != "parallel_tied":
@@ -38,4 +39,7 @@ class Block(nn.Module):
         return hidden + (self._drop(self.mlp(normed)) + attended)
 
     def _drop(self, features: torch.Tensor) -> torch.Tensor:
-        return F.dropout(features, self._dropout, training=True) if self.training and self._dropout else features
+        if not (self.training and self._dropout):
+            return features
+        with self._random():
+            return F.dropout(features, self._dropout, training=True)

@@ -10,8 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from neox_train.config.architecture import Architecture
 from neox_train.errors import NotBuiltError
 from neox_train.model.block import Block
-from neox_train.model.layers import Embedding, LayerFactory, LocalLayers
-from neox_train.model.loss import cross_entropy
+from neox_train.model.layers import LayerFactory, LocalLayers
 from neox_train.model.rotary import Rotary, RotaryTables
 
 _POSITIONS = ("rotary", "learned", "none")
@@ -31,13 +30,13 @@ class GPTNeoX(nn.Module):
         a = architecture
         if a.pos_emb not in _POSITIONS:
             raise NotBuiltError(f"pos_emb: {a.pos_emb!r} is not built here; choose one of {', '.join(_POSITIONS)}")
-        layers = layers or LocalLayers()
+        self._factory = layers = layers or LocalLayers()
         self.architecture = a
         self.checkpoint_layers = checkpoint_layers
         self._rotary = Rotary(a.rotary_dim, a.rotary_emb_base) if a.pos_emb == "rotary" else None
         self.word_embeddings = layers.embedding(a.padded_vocab_size, a.hidden_size)
         if a.pos_emb == "learned":
-            self.position_embeddings = Embedding(a.max_position_embeddings, a.hidden_size)
+            self.position_embeddings = layers.position_embedding(a.max_position_embeddings, a.hidden_size)
         self.layers = nn.ModuleList(Block(a, layers, attention_kind=kind) for kind in a.attention_layers)
         self.final_norm = layers.norm(a)
         if not a.tied_embeddings:
@@ -48,11 +47,11 @@ class GPTNeoX(nn.Module):
 
         With ``targets`` (int64, the same shape) the mean cross-entropy instead, an fp32 scalar.
         """
-        hidden = self.run_layers(self.embed(tokens))
+        hidden = self.run_layers(self.embed(tokens), length=tokens.shape[1])
         logits = self.project(self.final_norm(hidden))
         if targets is None:
-            return logits
-        return cross_entropy(logits, targets, vocab_size=self.architecture.vocab_size)
+            return self._factory.gather_logits(logits)
+        return self._factory.cross_entropy(logits, targets, vocab_size=self.architecture.vocab_size)
 
     def loss(self, tokens: torch.Tensor) -> torch.Tensor:
         """Mean cross-entropy, fp32, of predicting each next token of int64 ``tokens`` [batch, sequence + 1]."""
@@ -65,13 +64,16 @@ class GPTNeoX(nn.Module):
             length, limit = tokens.shape[1], self.architecture.max_position_embeddings
             if length > limit:
                 raise ValueError(f"{length} positions, but max_position_embeddings is {limit}")
-            hidden = hidden + self.position_embeddings(torch.arange(length, device=tokens.device))
+            hidden = hidden + self.position_embeddings(length)
         dropout = self.architecture.hidden_dropout
-        return F.dropout(hidden, dropout, training=True) if self.training and dropout else hidden
+        if not (self.training and dropout):
+            return hidden
+        with self._factory.shared_random():
+            return F.dropout(hidden, dropout, training=True)
 
-    def run_layers(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Every block in turn, [batch, sequence, hidden] to the same shape."""
-        tables = self._rotary.tables(hidden.shape[1], hidden.device) if self._rotary else None
+    def run_layers(self, hidden: torch.Tensor, *, length: int) -> torch.Tensor:
+        """Every block in turn, [batch, sequence, hidden] to the same shape, for sequences of ``length`` tokens."""
+        tables = self._rotary.tables(length, hidden.device) if self._rotary else None
         if not (self.checkpoint_layers and torch.is_grad_enabled()):
             return _run(self.layers, hidden, tables)
         a = self.architecture
@@ -85,7 +87,7 @@ class GPTNeoX(nn.Module):
     def project(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits over the padded vocabulary, by the output matrix or the tied embeddings."""
         if self.architecture.tied_embeddings:
-            return F.linear(hidden, self.word_embeddings.weight)
+            return self._factory.project(hidden, self.word_embeddings.weight)
         return self.output(hidden)
 
 

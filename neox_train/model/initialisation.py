@@ -15,14 +15,23 @@ from torch import nn
 from neox_train.config.architecture import Architecture
 from neox_train.config.parameters import Parameter, list_parameters
 from neox_train.errors import ConfigError
+from neox_train.model.parallel.cutting import cut
 
 
-def initialise(model: nn.Module, architecture: Architecture, seed: int) -> None:
-    """Set every parameter of ``model`` in place; vocabulary padding rows become zero."""
+def initialise(
+    model: nn.Module, architecture: Architecture, seed: int, *, tensor_rank: int = 0, tensor_size: int = 1
+) -> None:
+    """Set every parameter of ``model`` in place; vocabulary padding rows become zero.
+
+    A tensor-parallel rank takes its shard of the one whole draw. Parameters of other pipeline stages are passed over.
+    """
     own = dict(model.named_parameters())
     with torch.no_grad():
         for parameter in list_parameters(architecture):
-            own[parameter.name].copy_(draw(parameter, architecture, seed))
+            if parameter.name in own:
+                whole = draw(parameter, architecture, seed)
+                dim, parts = parameter.shard_dim, parameter.shard_parts
+                own[parameter.name].copy_(cut(whole, dim=dim, parts=parts, rank=tensor_rank, size=tensor_size))
 
 
 def draw(parameter: Parameter, architecture: Architecture, seed: int) -> torch.Tensor:

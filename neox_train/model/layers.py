@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from neox_train.config.architecture import Architecture
+from neox_train.model.loss import cross_entropy
 from neox_train.model.norm import build_norm
 
 
@@ -30,8 +32,32 @@ class LayerFactory(Protocol):
         """A lookup table whose rows may be cut over tensor-parallel ranks."""
         ...
 
+    def position_embedding(self, rows: int, width: int) -> nn.Module:
+        """Learned positions: called with a sequence length."""
+        ...
+
     def norm(self, architecture: Architecture) -> nn.Module:
         """The normalisation the architecture names."""
+        ...
+
+    def project(self, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """Logits by the tied word embeddings."""
+        ...
+
+    def cross_entropy(self, logits: torch.Tensor, targets: torch.Tensor, *, vocab_size: int) -> torch.Tensor:
+        """Mean loss, fp32, of what the output layer gives."""
+        ...
+
+    def gather_logits(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits over the whole vocabulary of what the output layer gives."""
+        ...
+
+    def cut_random(self) -> AbstractContextManager[None]:
+        """Around random draws for what is cut over ranks (heads)."""
+        ...
+
+    def shared_random(self) -> AbstractContextManager[None]:
+        """Around random draws for hidden states between the layers."""
         ...
 
 
@@ -60,6 +86,14 @@ class Embedding(nn.Module):
         return F.embedding(indices, self.weight)
 
 
+class PositionEmbedding(Embedding):
+    """One learned row a position."""
+
+    def forward(self, length: int) -> torch.Tensor:
+        """[length, width]."""
+        return F.embedding(torch.arange(length, device=self.weight.device), self.weight)
+
+
 class LocalLayers:
     """Whole layers on one device."""
 
@@ -75,6 +109,30 @@ class LocalLayers:
         """A whole ``Embedding``."""
         return Embedding(rows, width)
 
+    def position_embedding(self, rows: int, width: int) -> nn.Module:
+        """A whole ``PositionEmbedding``."""
+        return PositionEmbedding(rows, width)
+
     def norm(self, architecture: Architecture) -> nn.Module:
         """torch's own normalisation."""
         return build_norm(architecture)
+
+    def project(self, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """A plain product."""
+        return F.linear(hidden, weight)
+
+    def cross_entropy(self, logits: torch.Tensor, targets: torch.Tensor, *, vocab_size: int) -> torch.Tensor:
+        """The loss of whole logits."""
+        return cross_entropy(logits, targets, vocab_size=vocab_size)
+
+    def gather_logits(self, logits: torch.Tensor) -> torch.Tensor:
+        """They are whole already."""
+        return logits
+
+    def cut_random(self) -> AbstractContextManager[None]:
+        """The one stream there is."""
+        return nullcontext()
+
+    def shared_random(self) -> AbstractContextManager[None]:
+        """The one stream there is."""
+        return nullcontext()

@@ -58,18 +58,21 @@ class TrainingData:
             self.train,
             self.order,
             micro_batch=config.train_micro_batch_size_per_gpu,
-            dp_rank=context.rank,
+            dp_rank=context.data_parallel_rank,
             dp_size=config.data_parallel_size,
             gradient_accumulation_steps=config.gradient_accumulation_steps,
             consumed_samples=consumed_samples,
         )
 
     def validation_batches(self, config: NeoxConfig, context: RankContext) -> Iterator[np.ndarray]:
-        """This rank's validation batches, the same each time; DataError at the call where the split is too short."""
+        """This rank's micro-batches of ``eval_iters`` global batches: the same windows each time and for any layout.
+
+        Raises DataError at the call where the split is too short.
+        """
         return validation_batches(
             self.validation,
             micro_batch=config.train_micro_batch_size_per_gpu,
-            dp_rank=context.rank,
+            dp_rank=context.data_parallel_rank,
             dp_size=config.data_parallel_size,
-            batches=config.eval_iters,
+            batches=config.eval_iters * config.gradient_accumulation_steps,
         )

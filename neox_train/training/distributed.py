@@ -13,7 +13,9 @@ from typing import TypeVar
 import torch
 
 from neox_train.checkpoint.collective import RanksFailedError, run_on_first
+from neox_train.config.grid import GridShape
 from neox_train.errors import PeerLostError, TrainingError
+from neox_train.training.grid import ParallelGrid, build_grid
 from neox_train.training.traffic import TrafficMeter, start_metering
 
 T = TypeVar("T")
@@ -30,8 +32,14 @@ class RankContext:
     world_size: int
     local_rank: int
     device: torch.device
-    traffic: TrafficMeter | None = None
-    """What this process's collectives carried; None where nothing counts them."""
+    grid: ParallelGrid
+    traffic: TrafficMeter
+    """What this process's collectives carried."""
+
+    @property
+    def data_parallel_rank(self) -> int:
+        """Which of the replicas this rank is a part of: it decides the batch."""
+        return self.grid.place.dp
 
     @property
     def is_main(self) -> bool:
@@ -39,17 +47,19 @@ class RankContext:
         return self.rank == 0
 
 
-def start_process_group(backend: str) -> RankContext:
+def start_process_group(backend: str, *, tensor_parallel: int = 1, pipeline_parallel: int = 1) -> RankContext:
     """Join the process group that RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT describe.
 
-    ``nccl`` becomes ``gloo`` on a machine without GPUs. A process without RANK trains alone. Raises TrainingError
-    when only some of the variables are set, PeerLostError when the group cannot form.
+    The ranks form a grid of these degrees; what is left over of the world is data parallel. ``nccl`` becomes ``gloo``
+    on a machine without GPUs. A process without RANK trains alone. Raises TrainingError when only some of the
+    variables are set, PeerLostError when the group cannot form.
     """
     _set_alone_if_not_launched()
     rank, world_size, local_rank = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     device = _choose_device(local_rank)
     _prepare_deepspeed(device)
-    traffic = TrafficMeter(device, {tuple(range(world_size)): "dp"})
+    shape = GridShape(pp=pipeline_parallel, dp=world_size // (tensor_parallel * pipeline_parallel), tp=tensor_parallel)
+    traffic = TrafficMeter(device, shape)
     # Before DeepSpeed's backend starts: it keeps some of the functions it finds then.
     start_metering(traffic)
     import deepspeed
@@ -63,7 +73,14 @@ def start_process_group(backend: str) -> RankContext:
             f"rank {rank} of {world_size} could not join the process group at {place} ({backend}: {_first_line(error)})"
             "; see the other ranks' logs, then repeat"
         ) from error
-    return RankContext(rank=rank, world_size=world_size, local_rank=local_rank, device=device, traffic=traffic)
+    return RankContext(
+        rank=rank,
+        world_size=world_size,
+        local_rank=local_rank,
+        device=device,
+        grid=build_grid(shape, rank),
+        traffic=traffic,
+    )
 
 
 def leave_at_exit() -> None:

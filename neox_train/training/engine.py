@@ -16,7 +16,10 @@ from neox_train.config.deepspeed import deepspeed_json
 from neox_train.errors import ConfigError
 from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.model.initialisation import initialise
+from neox_train.model.layers import LayerFactory, LocalLayers
+from neox_train.model.parallel.layers import ParallelLayers
 from neox_train.training.distributed import RankContext
+from neox_train.training.grid import ParallelGrid
 from neox_train.training.optimizer import build_optimizer
 from neox_train.training.parameter_groups import group_parameters
 
@@ -37,21 +40,34 @@ def build_engine(
     import deepspeed
 
     _refuse_fp16_on_cpu(config, context)
-    seed_random_streams(config.seed + context.rank)
+    grid = context.grid
+    # Tensor-parallel peers draw alike: what they hold alike is dropped out alike.
+    seed_random_streams(config.seed + context.rank // grid.shape.tp)
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
     recomputed_layers = config.checkpoint_num_layers if config.checkpoint_activations else 0
-    model = GPTNeoX(architecture, checkpoint_layers=recomputed_layers)
-    initialise(model, architecture, config.seed)
+    model = GPTNeoX(architecture, checkpoint_layers=recomputed_layers, layers=_choose_layers(config, grid))
+    initialise(model, architecture, config.seed, tensor_rank=grid.place.tp, tensor_size=grid.shape.tp)
     model.to(context.device)
     groups = group_parameters(model, architecture, config.weight_decay)
     optimizer = build_optimizer(config, groups, context.device)
     # DeepSpeed prints memory figures while it sets up, whatever its log level.
     with contextlib.redirect_stdout(io.StringIO()):
-        engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=deepspeed_json(config))
+        engine, *_ = deepspeed.initialize(
+            model=model,
+            optimizer=optimizer,
+            config=deepspeed_json(config),
+            mpu=grid if grid.shape.tp > 1 else None,
+        )
     _check_for_overflow_everywhere(engine)
     return engine, model
+
+
+def _choose_layers(config: NeoxConfig, grid: ParallelGrid) -> LayerFactory:
+    if grid.shape.tp == 1:
+        return LocalLayers()
+    return ParallelLayers(grid.tensor_group, sequence_parallel=config.sequence_parallel)
 
 
 def seed_random_streams(seed: int) -> None:

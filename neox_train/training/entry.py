@@ -46,7 +46,11 @@ def train_rank(run_folder: str, *, after_start: Callable[[], None] | None = None
         torch.set_num_threads(int(threads))
     run = RunFolder(Path(run_folder))
     config = read_config(run)
-    context = start_process_group(config.distributed_backend)
+    context = start_process_group(
+        config.distributed_backend,
+        tensor_parallel=config.model_parallel_size,
+        pipeline_parallel=max(1, config.pipe_parallel_size),
+    )
     with explain_failures(context):
         if after_start is not None:
             after_start()

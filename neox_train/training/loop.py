@@ -117,7 +117,7 @@ class TrainingLoop:
             **self.meter.take(),
             "peak_memory_gib": peak,
         }
-        if self.context.traffic is not None and self.context.world_size > 1:
+        if self.context.world_size > 1:
             record["communication"] = self.context.traffic.take()
         if self.context.is_main:
             self.metrics.write(record)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.distributed
 
+from neox_train.config.grid import AXES, GridShape
 from neox_train.training.payload import KINDS, count_payload
 
 
@@ -31,13 +32,13 @@ class Traffic:
 class TrafficMeter:
     """Counts the collectives that go through ``torch.distributed``, DeepSpeed's own among them.
 
-    ``group_names`` says what a group of these global ranks is called (``dp``, ``tp``, ``pp``); others are ``world``
-    when they hold every rank and ``other`` when they do not.
+    A group is called by its axis of ``shape`` (``dp``, ``tp``, ``pp``); others are ``world`` when they hold every rank
+    and ``other`` when they do not.
     """
 
-    def __init__(self, device: torch.device, group_names: Mapping[tuple[int, ...], str] | None = None) -> None:
+    def __init__(self, device: torch.device, shape: GridShape) -> None:
         self._device = device
-        self._group_names = dict(group_names or {})
+        self._group_names = {ranks: axis for axis in AXES for ranks in shape.list_groups(axis) if len(ranks) > 1}
         self._known: dict[int, tuple[str, int]] = {}
         self._totals: dict[str, Traffic] = {}
         self._events: list[tuple[Traffic, torch.cuda.Event, torch.cuda.Event]] = []

@@ -52,9 +52,22 @@ def _norm_before_step(engine: DeepSpeedEngine) -> float | None:
         # DeepSpeed puts -1 in the place of a norm that is not finite.
         return norm if norm >= 0 else math.nan
     if isinstance(optimizer, torch.optim.Optimizer) and not hasattr(optimizer, "overflow"):
-        gradients = [p.grad for p in engine.module.parameters() if p.grad is not None]
-        return float(torch.nn.utils.get_total_norm(gradients))
+        return _measure_norm(engine)
     return None
+
+
+def _measure_norm(engine: DeepSpeedEngine) -> float:
+    """Norm of plain gradients; what tensor-parallel ranks hold alike is counted once."""
+    mpu = engine.mpu
+    parameters = [p for p in engine.module.parameters() if p.grad is not None]
+    if mpu is not None and mpu.get_model_parallel_rank() > 0:
+        parameters = [p for p in parameters if getattr(p, "model_parallel", False)]
+    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
+    if mpu is None:
+        return float(norm)
+    squared = norm.square()
+    torch.distributed.all_reduce(squared, group=mpu.get_model_parallel_group())
+    return float(squared.sqrt())
 
 
 def _drop_gradients(engine: DeepSpeedEngine) -> None:

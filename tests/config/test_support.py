@@ -20,6 +20,7 @@ from tests.config.files import load_tiny, refuse
         {"attention_config": [[["flash"], "all"]], "checkpoint_activations": True},
         {"optimizer": {"type": "SGD", "params": {"lr": 1.0, "momentum": 0.9}}},
         {"use_wandb": False, "te_fp8_margin": 1},
+        {"model_parallel_size": 2, "sequence_parallel": True, "processes": 2},
     ],
 )
 def test_what_trains(change: dict[str, object]) -> None:
@@ -31,7 +32,6 @@ def test_what_trains(change: dict[str, object]) -> None:
     ("change", "named"),
     [
         ({"te_mha": True}, "te_mha: true"),
-        ({"model_parallel_size": 2, "processes": 2}, "model_parallel_size: 2"),
         ({"pipe_parallel_size": 2, "processes": 2}, "pipe_parallel_size: 2"),
         ({"attention_config": ["global", "mamba"]}, "attention_config: mamba"),
         ({"pos_emb": "alibi"}, "pos_emb: 'alibi'"),

@@ -21,6 +21,7 @@ from neox_train.config.architecture import Architecture
 from neox_train.training.distributed import start_process_group
 from neox_train.training.engine import build_engine
 from tests.memory.plans import make_config
+from tests.training.grids import place_on_grid
 
 Storages = dict[int, int]
 """Bytes by address."""
@@ -35,6 +36,7 @@ _MASTERS = (
 def measure_case(overrides: dict[str, Any], context: Any) -> dict[str, Any]:
     before = read_alive()
     config = make_config(world_size=context.world_size, **overrides)
+    context = place_on_grid(context, config)
     engine, model = build_engine(config, Architecture.from_config(config), context)
     take_step(engine, config)
     parts = read_parts(engine, model)

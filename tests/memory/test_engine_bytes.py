@@ -28,6 +28,7 @@ def _zero(stage: int) -> dict[str, Any]:
     return {"zero_optimization": {"stage": stage, "reduce_bucket_size": BUCKET, "allgather_bucket_size": BUCKET}}
 
 
+TENSOR = {"model_parallel_size": 2}
 CASES: dict[str, dict[str, Any]] = {
     "fp32 without ZeRO": _zero(0),
     "fp32 ZeRO 1": _zero(1),
@@ -48,6 +49,9 @@ CASES: dict[str, dict[str, Any]] = {
     "bf16 ZeRO 3": {**_zero(3), "precision": "bfloat16"},
     "fp32 ZeRO 1, 8-bit": {**_zero(1), "use_bnb_optimizer": True},
     "fp32 without ZeRO, 8-bit": {**_zero(0), "use_bnb_optimizer": True},
+    "fp32 without ZeRO, tensor": {**_zero(0), **TENSOR},
+    "bf16 ZeRO 1, tensor and sequence": {**_zero(1), **TENSOR, "sequence_parallel": True, "precision": "bfloat16"},
+    "fp32 ZeRO 2, tensor, gated": {**_zero(2), **TENSOR, "activation": "swiglu", "mlp_multiple_of": 2},
     "bf16 ZeRO 2, 8-bit": {**_zero(2), "precision": "bfloat16", "use_bnb_optimizer": True},
 }
 

@@ -73,10 +73,22 @@ def test_logits_are_the_largest_part_of_a_small_model_with_a_large_vocabulary() 
     assert tensors["logits_and_loss"] > sum(tensors.values()) / 2
 
 
-@pytest.mark.parametrize("key", ["model_parallel_size", "pipe_parallel_size"])
-def test_parallelism_that_is_not_covered_is_refused(key: str) -> None:
-    with pytest.raises(NotBuiltError, match=key):
-        estimate_memory(make_config(world_size=4, **{key: 2}), make_cluster())
+def test_parallelism_that_is_not_covered_is_refused() -> None:
+    with pytest.raises(NotBuiltError, match="pipe_parallel_size"):
+        estimate_memory(make_config(world_size=4, pipe_parallel_size=2), make_cluster())
+
+
+def test_tensor_and_sequence_parallelism_take_less_memory() -> None:
+    sizes = {"seq_length": 512, "max_position_embeddings": 512, "hidden_size": 256, "train_micro_batch_size_per_gpu": 4}
+    one, tensor, sequence = (
+        sum(estimate_memory(make_config(world_size=degree, **sizes, **keys), make_cluster()).parts.values())
+        for degree, keys in (
+            (1, {}),
+            (2, {"model_parallel_size": 2}),
+            (2, {"model_parallel_size": 2, "sequence_parallel": True}),
+        )
+    )
+    assert one > tensor > sequence
 
 
 PLANS = st.builds(

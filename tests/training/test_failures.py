@@ -1,11 +1,21 @@
 import pytest
 import torch
 
+from neox_train.config.grid import GridShape
 from neox_train.errors import TrainingError
 from neox_train.training.distributed import RankContext
 from neox_train.training.failures import explain_failures
+from neox_train.training.grid import ParallelGrid
+from neox_train.training.traffic import TrafficMeter
 
-RANK = RankContext(rank=3, world_size=8, local_rank=3, device=torch.device("cpu"))
+RANK = RankContext(
+    rank=3,
+    world_size=8,
+    local_rank=3,
+    device=torch.device("cpu"),
+    grid=ParallelGrid(shape=GridShape(dp=8), rank=3),
+    traffic=TrafficMeter(torch.device("cpu"), GridShape(dp=8)),
+)
 
 
 def raise_here(error: Exception) -> None:

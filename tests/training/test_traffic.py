@@ -9,6 +9,7 @@ import torch
 import torch.distributed
 import torch.multiprocessing
 
+from neox_train.config.grid import GridShape
 from neox_train.training.traffic import TrafficMeter, start_metering, stop_metering
 
 RANKS = 4
@@ -16,7 +17,7 @@ RANKS = 4
 
 def _run(rank: int, port: int) -> None:
     store = torch.distributed.TCPStore("127.0.0.1", port, RANKS, rank == 0)
-    meter = TrafficMeter(torch.device("cpu"), {(0, 1): "tp", (2, 3): "tp", (0, 1, 2, 3): "dp"})
+    meter = TrafficMeter(torch.device("cpu"), GridShape(dp=2, tp=2))
     untouched = torch.distributed.all_reduce
     start_metering(meter)
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
@@ -39,13 +40,13 @@ def _run(rank: int, port: int) -> None:
     taken = meter.take()
     figures = {name: (one["calls"], one["payload_bytes"], one["wire_bytes"]) for name, one in taken.items()}
     expected = {
-        "dp.all_reduce": (1, 24, 36),
+        "world.all_reduce": (1, 24, 36),
         "tp.all_reduce": (1, 24, 24),
-        "dp.all_gather_into_tensor": (1, 16, 12),
-        "other.broadcast": (1, 4, 4),
+        "world.all_gather_into_tensor": (1, 16, 12),
+        "dp.broadcast": (1, 4, 4),
     }
     assert figures == (expected | {"tp.send": (1, 12, 12)} if rank == 0 else expected)
-    assert taken["dp.all_gather_into_tensor"]["dtypes"] == ["bfloat16"]
+    assert taken["world.all_gather_into_tensor"]["dtypes"] == ["bfloat16"]
     assert all(one["exposed_seconds"] > 0 for one in taken.values())
     assert meter.take() == {}
     stop_metering()

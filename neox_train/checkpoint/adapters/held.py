@@ -13,11 +13,15 @@ Names = Mapping[torch.nn.Parameter, str]
 
 
 @dataclass(frozen=True, slots=True)
-class DataParallel:
-    """This rank among those that hold the same weights."""
+class Position:
+    """This rank's coordinate and the degree on each axis: ``dp`` ranks hold the same weights."""
 
-    rank: int
-    size: int
+    dp: int
+    dp_size: int
+    tp: int = 0
+    tp_size: int = 1
+    pp: int = 0
+    pp_size: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class EngineState:
     """Whether every data-parallel rank holds the same tensors."""
     refresh: Callable[[], None]
     """Rebuild the weights that forward reads from the master weights (collective)."""
-    data_parallel: DataParallel
+    position: Position
     loss_scaler: Any = None
     unlink: Callable[[], None] = field(default=lambda: None)
     """Called after optimizer states were replaced, so that the wrapper looks them up again."""

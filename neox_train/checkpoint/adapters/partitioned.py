@@ -6,22 +6,22 @@ from typing import Any
 
 from deepspeed import comm
 
-from neox_train.checkpoint.adapters.held import DataParallel, EngineState, Held, Names, lay_out, name_group
+from neox_train.checkpoint.adapters.held import EngineState, Held, Names, Position, lay_out, name_group
 
 
-def hold_zero(wrapper: Any, names: Names, ranks: DataParallel) -> EngineState:
+def hold_zero(wrapper: Any, names: Names, position: Position) -> EngineState:
     """DeepSpeedZeroOptimizer: groups lie in the round-robin order where that is on."""
     held = _hold_partitions(wrapper, wrapper.round_robin_bit16_groups, wrapper.single_partition_of_fp32_groups, names)
-    return _build(wrapper, held, loss_scaler=wrapper.loss_scaler, ranks=ranks)
+    return _build(wrapper, held, loss_scaler=wrapper.loss_scaler, position=position)
 
 
-def hold_bf16(wrapper: Any, names: Names, ranks: DataParallel) -> EngineState:
+def hold_bf16(wrapper: Any, names: Names, position: Position) -> EngineState:
     """BF16_Optimizer, ZeRO 1 with fp32 gradient accumulation: no loss scale."""
     held = _hold_partitions(wrapper, wrapper.bf16_groups, wrapper.fp32_groups_flat_partition, names)
-    return _build(wrapper, held, loss_scaler=None, ranks=ranks)
+    return _build(wrapper, held, loss_scaler=None, position=position)
 
 
-def _build(wrapper: Any, held: list[Held], *, loss_scaler: Any, ranks: DataParallel) -> EngineState:
+def _build(wrapper: Any, held: list[Held], *, loss_scaler: Any, position: Position) -> EngineState:
     def unlink() -> None:
         wrapper._hp_optimizer_states_linked = False
 
@@ -33,7 +33,7 @@ def _build(wrapper: Any, held: list[Held], *, loss_scaler: Any, ranks: DataParal
         refresh=wrapper.update_lp_params,
         loss_scaler=loss_scaler,
         unlink=unlink,
-        data_parallel=ranks,
+        position=position,
     )
 
 

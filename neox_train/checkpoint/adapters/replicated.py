@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from neox_train.checkpoint.adapters.held import DataParallel, EngineState, Held, Names, Segment, lay_out, name_group
+from neox_train.checkpoint.adapters.held import EngineState, Held, Names, Position, Segment, lay_out, name_group
 
 
-def hold_plain(optimizer: torch.optim.Optimizer, names: Names, ranks: DataParallel) -> EngineState:
+def hold_plain(optimizer: torch.optim.Optimizer, names: Names, position: Position) -> EngineState:
     """A base optimizer without a wrapper: fp32 weights are their own master copies."""
     held = [
         _hold_whole(parameter, names[parameter], group_index)
@@ -17,11 +17,11 @@ def hold_plain(optimizer: torch.optim.Optimizer, names: Names, ranks: DataParall
         for parameter in group["params"]
     ]
     return EngineState(
-        kind="fp32", optimizer=optimizer, held=held, replicated=True, refresh=lambda: None, data_parallel=ranks
+        kind="fp32", optimizer=optimizer, held=held, replicated=True, refresh=lambda: None, position=position
     )
 
 
-def hold_unfused(wrapper: Any, names: Names, ranks: DataParallel) -> EngineState:
+def hold_unfused(wrapper: Any, names: Names, position: Position) -> EngineState:
     """DeepSpeed's FP16_UnfusedOptimizer (bf16 too): one fp32 copy a parameter."""
     held = [
         _hold_whole(master, names[parameter], group_index)
@@ -41,11 +41,11 @@ def hold_unfused(wrapper: Any, names: Names, ranks: DataParallel) -> EngineState
         replicated=True,
         refresh=refresh,
         loss_scaler=wrapper.loss_scale_config,
-        data_parallel=ranks,
+        position=position,
     )
 
 
-def hold_fused(wrapper: Any, names: Names, ranks: DataParallel) -> EngineState:
+def hold_fused(wrapper: Any, names: Names, position: Position) -> EngineState:
     """DeepSpeed's FP16_Optimizer: one flat fp32 copy a parameter group."""
     held = []
     for group_index, (flat, parameters) in enumerate(zip(wrapper.fp32_groups_flat, wrapper.fp16_groups, strict=True)):
@@ -65,7 +65,7 @@ def hold_fused(wrapper: Any, names: Names, ranks: DataParallel) -> EngineState:
         replicated=True,
         refresh=refresh,
         loss_scaler=wrapper.loss_scale_config,
-        data_parallel=ranks,
+        position=position,
     )
 
 

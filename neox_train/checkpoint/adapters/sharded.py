@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from neox_train.checkpoint.adapters.held import DataParallel, EngineState, Held, Names, Segment
+from neox_train.checkpoint.adapters.held import EngineState, Held, Names, Position, Segment
 
 
-def hold_sharded(wrapper: Any, names: Names, ranks: DataParallel) -> EngineState:
+def hold_sharded(wrapper: Any, names: Names, position: Position) -> EngineState:
     """DeepSpeedZeroOptimizer_Stage3 with its weights and states in memory (no NVMe)."""
     held = []
     for index, (parameters, flat) in enumerate(
@@ -37,5 +37,5 @@ def hold_sharded(wrapper: Any, names: Names, ranks: DataParallel) -> EngineState
         replicated=False,
         refresh=refresh,
         loss_scaler=wrapper.loss_scaler,
-        data_parallel=ranks,
+        position=position,
     )

@@ -14,7 +14,9 @@ class ParallelKeys(BaseModel):
 
     pipe_parallel_size: int = implemented(0, "Pipeline stages; 0 and 1 both mean no pipeline.", ge=0)
     model_parallel_size: int = implemented(1, "Tensor-parallel degree; 0 means 1.", ge=0)
-    sequence_parallel: bool = refused(False, "Cut the sequence over tensor-parallel ranks between matrix products.")
+    sequence_parallel: bool = implemented(
+        False, "Cut the sequence over tensor-parallel ranks between matrix products (less activation memory)."
+    )
     pipe_partition_method: str = harmless(
         "type:transformer|mlp", "How layers are dealt to pipeline stages; read only with a pipeline."
     )

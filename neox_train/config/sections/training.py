@@ -52,7 +52,7 @@ class EvaluationKeys(BaseModel):
     """Validation while training."""
 
     eval_interval: int = implemented(1000, "Steps between validations.", ge=1)
-    eval_iters: int = implemented(100, "Batches of a validation.", ge=0)
+    eval_iters: int = implemented(100, "Global batches of a validation.", ge=0)
     char_level_ppl: bool = refused(False, "Perplexity a character; bits per byte are always reported.")
     eval_tasks: list[str] | None = refused(None, "Evaluation-harness tasks.")
     eval_results_prefix: str = harmless("", "Prefix of result files.")

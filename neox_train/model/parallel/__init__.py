@@ -1,0 +1,1 @@
+"""Tensor and sequence parallelism: layers that hold a cut of each matrix, and the collectives between them."""

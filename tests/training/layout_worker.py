@@ -1,0 +1,70 @@
+"""One rank that trains several layouts in turn, each from the start: ``python -m tests.training.layout_worker JOB``.
+
+JOB is a JSON file: ``dataset``, ``results`` (a folder), ``steps`` and ``layouts``, a mapping from a name to the keys
+that differ; ``save_at`` and ``restore`` among them are a step to save at and a checkpoint to begin from. Rank 0 writes
+``NAME.json`` with the losses and gradient norms of every step.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from neox_train.checkpoint.reader import restore_checkpoint
+from neox_train.checkpoint.state import TrainerState
+from neox_train.checkpoint.writer import save_checkpoint
+from neox_train.config.architecture import Architecture
+from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.training.dataset import TrainingData
+from neox_train.training.distributed import RankContext, leave_at_exit, start_process_group
+from neox_train.training.engine import build_engine
+from neox_train.training.schedule import LearningRateSchedule
+from neox_train.training.step import measure_validation_loss, run_step
+from tests.training.grids import place_on_grid
+from tests.training.synthetic import resolve
+
+
+def run_layout(job: dict[str, Any], name: str, context: RankContext) -> None:
+    """Train one layout."""
+    run = RunFolder(Path(job["results"]) / name)
+    dataset = DatasetFolder(Path(job["dataset"]))
+    changes = dict(job["layouts"][name])
+    save_at, restore = changes.pop("save_at", None), changes.pop("restore", None)
+    config = resolve(dataset, run, world_size=context.world_size, **changes)
+    context = place_on_grid(context, config)
+    data = TrainingData.open(config)
+    engine, model = build_engine(config, Architecture.from_config(config), context)
+    trainer = TrainerState()
+    if restore is not None:
+        trainer = restore_checkpoint(Path(restore), engine=engine, model=model, config=config)
+    schedule = LearningRateSchedule.from_config(config)
+    batches = data.train_batches(config, context, trainer.step * config.train_batch_size)
+    results = []
+    while trainer.step < job["steps"]:
+        results.append(run_step(engine, batches, lr=schedule.lr_at(trainer.step), context=context))
+        trainer.step += 1
+        if trainer.step == save_at:
+            save_checkpoint(run.checkpoints, engine=engine, model=model, config=config, trainer=trainer, digests={})
+    validation = measure_validation_loss(engine, data.validation_batches(config, context), context)
+    if context.is_main:
+        record = {
+            "losses": [result.loss for result in results],
+            "norms": [result.update.grad_norm for result in results],
+            "validation": validation,
+        }
+        (Path(job["results"]) / f"{name}.json").write_text(json.dumps(record))
+    engine.destroy()
+
+
+def main() -> None:
+    """Train every layout of the job."""
+    job = json.loads(Path(sys.argv[1]).read_text())
+    context = start_process_group("gloo")
+    for name in job["layouts"]:
+        run_layout(job, name, context)
+    leave_at_exit()
+
+
+main()
