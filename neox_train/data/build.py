@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from neox_train.data.corpus import make_tally, read_documents
 from neox_train.data.documents import Document
+from neox_train.data.encoded import EncodedBatch
 from neox_train.data.encoding import write_splits
+from neox_train.data.fast_encoder import FastEncoder, InexactEncodingError
 from neox_train.data.installation import describe_origin, install_dataset, scratch_folder
 from neox_train.data.manifest import Dropped, Manifest, Split, make_manifest
 from neox_train.data.progress import show_progress
@@ -66,20 +68,26 @@ class _Builder:
         )
 
     def _survey(self, source_bytes: int) -> tuple[Splitter, int]:
-        """Read the whole corpus once: every fault of the input shows before anything is written."""
+        """The rule that splits this corpus, and its bytes. A small corpus is read whole: its shares are exact.
+
+        Of a large one the shares alone are the rule; reading ends where it has proved large.
+        """
         tally = make_tally(self.spec.source)
         keys = KeyCollection(self.spec.seed)
+        shares = self.spec.splits.model_dump()
         documents, num_bytes = 0, 0
         with show_progress("reading", source_bytes) as advance:
             for document in read_documents(self.spec.source, self.files, tally):
                 keys.add(document.text)
+                if keys.keys() is None:
+                    return Splitter(shares, self.spec.seed, None), source_bytes
                 documents += 1
                 num_bytes += document.num_bytes
                 advance(document.num_bytes)
         if not documents:
             raise DataError(f"no document is left of {len(self.files)} source files ({tally}); give files with text")
         self.report(f"{documents} documents, {num_bytes / 1e6:.1f} MB of text ({tally})")
-        return Splitter(self.spec.splits.model_dump(), self.spec.seed, keys.keys()), num_bytes
+        return Splitter(shares, self.spec.seed, keys.keys()), num_bytes
 
     def _make_tokenizer(self, splitter: Splitter, num_bytes: int) -> TextTokenizer:
         choice = self.spec.tokenizer
@@ -115,6 +123,23 @@ class _Builder:
     def _encode(
         self, splitter: Splitter, tokenizer: TextTokenizer, tokenizer_sha256: str, num_bytes: int
     ) -> tuple[dict[str, Split], Dropped]:
+        def write(encode: Callable[[Sequence[str]], EncodedBatch]) -> tuple[dict[str, Split], Dropped]:
+            return self._write(splitter, tokenizer, encode, tokenizer_sha256, num_bytes)
+
+        try:
+            return write(FastEncoder(tokenizer).encode)
+        except InexactEncodingError as error:
+            self.report(f"warning: {error}; the slower tokenizers library encodes this dataset")
+        return write(tokenizer.encode)
+
+    def _write(
+        self,
+        splitter: Splitter,
+        tokenizer: TextTokenizer,
+        encode: Callable[[Sequence[str]], EncodedBatch],
+        tokenizer_sha256: str,
+        num_bytes: int,
+    ) -> tuple[dict[str, Split], Dropped]:
         tally = make_tally(self.spec.source)
         with show_progress("encoding", num_bytes) as advance:
             splits = write_splits(
@@ -123,6 +148,7 @@ class _Builder:
                 names=list(self.spec.splits.model_dump()),
                 splitter=splitter,
                 tokenizer=tokenizer,
+                encode=encode,
                 tokenizer_sha256=tokenizer_sha256,
                 shard_path=self.scratch.shard,
                 advance=advance,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from neox_train.data.documents import Document, Tally
+from neox_train.data.encoded import EncodedBatch
 from neox_train.data.manifest import Split
+from neox_train.data.prefetching import prefetch
 from neox_train.data.shards import SplitWriter
 from neox_train.data.splits import Splitter
 from neox_train.data.tokenizer import TextTokenizer
@@ -24,6 +27,7 @@ def write_splits(
     names: Iterable[str],
     splitter: Splitter,
     tokenizer: TextTokenizer,
+    encode: Callable[[Sequence[str]], EncodedBatch],
     tokenizer_sha256: str,
     shard_path: Callable[[str, int], Path],
     advance: Callable[[int], None],
@@ -41,19 +45,39 @@ def write_splits(
         )
         for name in names
     }
+    batches = prefetch(_batch(documents))
+    without_token = 0
     try:
-        for batch in _batch(documents):
-            encoded = tokenizer.encode_batch([document.text for document in batch])
-            for document, ids in zip(batch, encoded, strict=True):
-                if ids:
-                    writers[splitter.split_of(document.text)].append(np.array(ids, dtype=np.uint32), document.num_bytes)
-                else:
-                    tally.empty_documents += 1
+        for batch in batches:
+            encoded = encode([document.text for document in batch])
+            without_token += int((np.diff(encoded.offsets) == 0).sum())
+            _append(batch, encoded, writers, splitter, tokenizer.eod_id)
             advance(sum(document.num_bytes for document in batch))
+        # Only now: until here the tally belongs to the thread that reads.
+        tally.empty_documents += without_token
         return {name: writer.finish() for name, writer in writers.items()}
     finally:
+        batches.close()
         for writer in writers.values():
             writer.close()
+
+
+def _append(
+    batch: Sequence[Document], encoded: EncodedBatch, writers: dict[str, SplitWriter], splitter: Splitter, eod_id: int
+) -> None:
+    """Give every run of neighbours of one split to its writer at once, each document closed by ``eod_id``."""
+    lengths = np.diff(encoded.offsets)
+    kept = np.flatnonzero(lengths)
+    tokens = np.insert(encoded.ids, encoded.offsets[1:][kept], eod_id)
+    lengths = lengths[kept] + 1
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    documents = [batch[place] for place in kept.tolist()]
+    first = 0
+    for name, run in groupby(documents, key=lambda document: splitter.split_of(document.text)):
+        text_bytes = [document.num_bytes for document in run]
+        last = first + len(text_bytes)
+        writers[name].append_documents(tokens[ends[first] : ends[last]], lengths[first:last], sum(text_bytes))
+        first = last
 
 
 def _batch(documents: Iterable[Document]) -> Iterator[list[Document]]:

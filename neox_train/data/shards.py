@@ -61,17 +61,30 @@ class SplitWriter:
 
     def append(self, ids: np.ndarray, text_bytes: int) -> None:
         """Add one document: its ids without end-of-document token (added here) and the UTF-8 bytes of its text."""
-        if len(ids) and int(ids.max()) >= self._vocab_size:
+        tokens = np.append(ids, np.array([self._eod_id], dtype=ids.dtype))
+        self.append_documents(tokens, np.array([len(tokens)], dtype=np.int64), text_bytes)
+
+    def append_documents(self, tokens: np.ndarray, lengths: np.ndarray, text_bytes: int) -> None:
+        """Add documents back to back: ``tokens`` [sum of lengths], each document's end-of-document token in it.
+
+        Raises DataError for an id outside the vocabulary, StorageError where the disk is full.
+        """
+        if len(tokens) and int(tokens.max()) >= self._vocab_size:
             raise DataError(
-                f"the tokenizer gave id {int(ids.max())}, its vocabulary has {self._vocab_size} ids; "
+                f"the tokenizer gave id {int(tokens.max())}, its vocabulary has {self._vocab_size} ids; "
                 "the tokenizer.json is inconsistent, export it again"
             )
-        if self._current is not None and self._current.is_full_for(len(ids) + 1, self._max_tokens):
-            self._finish_shard()
-        if self._current is None:
-            self._current = _RawShard(self._shard_path(len(self._shards)), self._dtype)
-        self._current.append(ids, self._eod_id)
         self._bytes += text_bytes
+        start = first = 0
+        while first < len(lengths):
+            if self._current is None:
+                self._current = _RawShard(self._shard_path(len(self._shards)), self._dtype)
+            count = self._current.count_fitting(lengths[first:], self._max_tokens)
+            stop = start + int(lengths[first : first + count].sum())
+            self._current.append(tokens[start:stop], lengths[first : first + count])
+            start, first = stop, first + count
+            if first < len(lengths):
+                self._finish_shard()
 
     def finish(self) -> Split:
         """Complete the last shard."""
@@ -121,14 +134,17 @@ class _RawShard:
     def documents(self) -> int:
         return len(self._offsets) - 1
 
-    def is_full_for(self, tokens: int, max_tokens: int) -> bool:
-        return self.tokens + tokens > max_tokens or self.documents >= MAX_DOCUMENTS_PER_SHARD
+    def count_fitting(self, lengths: np.ndarray, max_tokens: int) -> int:
+        """How many of the next documents this shard takes; an empty shard takes at least one."""
+        ends = self.tokens + np.cumsum(lengths[: MAX_DOCUMENTS_PER_SHARD - self.documents])
+        fitting = int(np.searchsorted(ends, max_tokens, side="right"))
+        return max(fitting, 1) if self.documents == 0 else fitting
 
-    def append(self, ids: np.ndarray, eod_id: int) -> None:
+    def append(self, tokens: np.ndarray, lengths: np.ndarray) -> None:
+        ends = self.tokens + np.cumsum(lengths, dtype=np.int64)
         with storage_errors(self._path):
-            self._raw.write(ids.astype(self._dtype).tobytes())
-            self._raw.write(np.array([eod_id], dtype=self._dtype).tobytes())
-        self._offsets.append(self.tokens + len(ids) + 1)
+            self._raw.write(tokens.astype(self._dtype, copy=False).data)
+        self._offsets.frombytes(ends.tobytes())
 
     def finish(self, attributes: dict[str, int | str]) -> Shard:
         temporary = self._path.with_name(f".{self._path.name}.tmp-{os.getpid()}")

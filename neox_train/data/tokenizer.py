@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from neox_train.data.encoded import EncodedBatch, flatten_ids
 from neox_train.errors import DataError
 
 if TYPE_CHECKING:
@@ -44,11 +47,33 @@ class TextTokenizer:
         encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
         for text, ids in zip(texts, encoded, strict=True):
             if self.eod_id in ids:
-                raise DataError(
-                    f"{self.name} gives its end-of-document token for the text {text[:40]!r}...; "
-                    f"take {self.eod_token} out of its model's vocabulary and leave it an added token"
-                )
+                raise self._explain_end_inside(text)
         return encoded
+
+    def encode(self, texts: Sequence[str]) -> EncodedBatch:
+        """The same as one array."""
+        return flatten_ids(self.encode_batch(texts))
+
+    def refuse_end_of_document(self, encoded: EncodedBatch, texts: Sequence[str]) -> None:
+        """Raise DataError where a text alone gave the end-of-document id."""
+        found = np.flatnonzero(encoded.ids == self.eod_id)
+        if len(found):
+            raise self._explain_end_inside(texts[int(np.searchsorted(encoded.offsets, found[0], side="right")) - 1])
+
+    def _explain_end_inside(self, text: str) -> DataError:
+        return DataError(
+            f"{self.name} gives its end-of-document token for the text {text[:40]!r}...; "
+            f"take {self.eod_token} out of its model's vocabulary and leave it an added token"
+        )
+
+    @property
+    def special_tokens(self) -> list[str]:
+        """Texts of the control tokens, the end-of-document token among them."""
+        return [token.content for token in self._tokenizer.get_added_tokens_decoder().values() if token.special]
+
+    def to_json(self) -> str:
+        """The tokenizer as the content of a tokenizer.json."""
+        return str(self._tokenizer.to_str())
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, special tokens shown."""

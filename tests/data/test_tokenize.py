@@ -12,6 +12,7 @@ import pytest
 
 from neox_train.config.layout import DatasetFolder
 from neox_train.config.pipeline import DatasetSpec
+from neox_train.data.fast_encoder import FastEncoder, InexactEncodingError
 from neox_train.data.manifest import load_manifest
 from neox_train.data.tokenize import tokenize_dataset
 from neox_train.data.tokenizer_training import train_byte_level_bpe
@@ -238,3 +239,25 @@ def test_a_trained_tokenizer_sees_the_train_split_only_and_repeats(tmp_path):
     train_texts = read_texts(folders[0])
     assert len(train_texts) == 20 and set(train_texts) < set(texts)
     assert folders[0].tokenizer.read_text() == train(train_texts) != train(texts)
+
+
+def test_a_tokenizer_that_proves_inexact_in_the_middle_encodes_slowly_from_the_start(tmp_path, make_spec, folder):
+    texts = write_corpus(tmp_path / "corpus.jsonl", documents=3000)
+    spec = make_spec(tmp_path / "corpus.jsonl")
+    wanted = tokenize_dataset(spec, DatasetFolder(tmp_path / "wanted"), report=lambda line: None)
+    lines: list[str] = []
+    calls = 0
+
+    def encode(self, batch):
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise InexactEncodingError("other ids for 'x'")
+        return real(self, batch)
+
+    real = FastEncoder.encode
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FastEncoder, "encode", encode)
+        manifest = tokenize_dataset(spec, folder, report=lines.append)
+    assert calls == 2 and manifest.digest == wanted.digest and read_texts(folder) == texts
+    assert [line for line in lines if "warning: other ids for 'x'; the slower" in line]

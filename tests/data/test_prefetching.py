@@ -1,0 +1,71 @@
+import gc
+import threading
+import weakref
+
+import pytest
+
+from neox_train.data.prefetching import prefetch
+
+
+class Item:
+    """Something a weak reference can watch."""
+
+
+def threads() -> int:
+    return sum(thread.name == "prefetch" for thread in threading.enumerate())
+
+
+def test_items_come_in_order_and_are_made_ahead():
+    made: list[int] = []
+    third = threading.Event()
+
+    def make():
+        for number in range(5):
+            made.append(number)
+            if number == 2:
+                third.set()
+            yield number
+
+    items = prefetch(make(), depth=2)
+    assert next(items) == 0
+    assert third.wait(timeout=30)
+    assert list(items) == [1, 2, 3, 4] == made[1:]
+    assert threads() == 0
+
+
+def test_an_error_comes_at_its_item():
+    def make():
+        yield 1
+        raise OSError("the disk")
+
+    items = prefetch(make())
+    assert next(items) == 1
+    with pytest.raises(OSError, match="the disk"):
+        next(items)
+    assert threads() == 0
+
+
+def test_closing_ends_the_thread_and_the_source():
+    closed = threading.Event()
+
+    def make():
+        try:
+            while True:
+                yield 0
+        finally:
+            closed.set()
+
+    items = prefetch(make())
+    next(items)
+    items.close()
+    assert closed.is_set() and threads() == 0
+
+
+def test_no_item_is_kept():
+    items = prefetch((Item() for _ in range(50)), depth=2)
+    seen = []
+    for item in items:
+        seen.append(weakref.ref(item))
+        del item
+        gc.collect()
+        assert sum(reference() is not None for reference in seen) <= 1
