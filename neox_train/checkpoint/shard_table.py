@@ -27,13 +27,18 @@ class ShardTable:
 
     def count(self, name: str) -> int:
         """Stored elements of this rank's shard: vocabulary padding comes last and is not stored."""
+        shard, _ = self.find(name)
+        return self.list_counts(name)[shard]
+
+    def list_counts(self, name: str) -> list[int]:
+        """Stored elements of every rank's shard."""
         record = self.parameters[name]
         _, shards = self.find(name)
         if not record.is_vocabulary:
-            return count_elements(record) // shards
+            return [count_elements(record) // shards] * shards
         rows, *rest = record.shape
         own_rows = self.padded_vocab_size // shards
-        return max(0, min(own_rows, rows - self.rank * own_rows)) * math.prod(rest)
+        return [max(0, min(own_rows, rows - shard * own_rows)) * math.prod(rest) for shard in range(shards)]
 
     def cut(self, name: str, whole: torch.Tensor) -> torch.Tensor:
         """This rank's shard, flat, of a whole parameter without padding; padding becomes zeros."""

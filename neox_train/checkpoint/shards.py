@@ -24,8 +24,10 @@ def fill_from_shards(
     flat: torch.Tensor, reader: TensorReader, shards: ShardTable, state: str, name: str, start: int
 ) -> None:
     """Fill ``flat`` with the elements from ``start`` of this rank's shard, however many shards were saved."""
-    shard, of = shards.find(name)
-    if reader.index.shards(name) == of and reader.index.length(state, name, shard) == shards.count(name):
+    shard, _ = shards.find(name)
+    stored = [reader.index.length(state, name, place) for place in range(reader.index.shards(name))]
+    # All shards are compared: under another vocabulary padding one of them may be as long and begin at another row.
+    if stored == shards.list_counts(name):
         reader.fill(flat, state, name, start, flat.numel(), shard=shard)
         return
     own = shards.cut(name, read_whole(reader, name, shards.parameters[name], state))
