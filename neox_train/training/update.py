@@ -34,6 +34,7 @@ def apply_update(engine: DeepSpeedEngine) -> Update:
     if norm is not None and not math.isfinite(norm):
         _drop_gradients(engine)
         return Update(False, norm, loss_scale)
+    _mark_gradients(engine)
     engine.step()
     if not engine.was_step_applied():
         return Update(False, math.nan, loss_scale)
@@ -68,6 +69,15 @@ def _measure_norm(engine: DeepSpeedEngine) -> float:
     squared = norm.square()
     torch.distributed.all_reduce(squared, group=mpu.get_model_parallel_group())
     return float(squared.sqrt())
+
+
+def _mark_gradients(engine: DeepSpeedEngine) -> None:
+    """Say on the gradients too which of them are cut over ranks: the 16-bit wrapper without ZeRO takes its norm from
+    gradients and looks for the mark there, where it would leave out the shards of every rank but the first.
+    """
+    for parameter in engine.module.parameters():
+        if parameter.grad is not None and getattr(parameter, "model_parallel", False):
+            parameter.grad.model_parallel = True
 
 
 def _drop_gradients(engine: DeepSpeedEngine) -> None:

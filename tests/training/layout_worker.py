@@ -1,13 +1,15 @@
 """One rank that trains several layouts in turn, each from the start: ``python -m tests.training.layout_worker JOB``.
 
 JOB is a JSON file: ``dataset``, ``results`` (a folder), ``steps`` and ``layouts``, a mapping from a name to the keys
-that differ; ``save_at`` and ``restore`` among them are a step to save at and a checkpoint to begin from. Rank 0 writes
-``NAME.json`` with the losses and gradient norms of every step.
+that differ; ``save_at`` and ``restore`` among them are a step to save at and a checkpoint to begin from, ``poison_at``
+is a step at which the last rank's gradients are not finite. Rank 0 writes ``NAME.json`` with the losses, the gradient
+norms and whether the update was applied, of every step.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ def run_layout(job: dict[str, Any], name: str, context: RankContext) -> None:
     run = RunFolder(Path(job["results"]) / name)
     dataset = DatasetFolder(Path(job["dataset"]))
     changes = dict(job["layouts"][name])
-    save_at, restore = changes.pop("save_at", None), changes.pop("restore", None)
+    save_at, restore, poison_at = (changes.pop(name, None) for name in ("save_at", "restore", "poison_at"))
     config = resolve(dataset, run, world_size=context.world_size, **changes)
     context = place_on_grid(context, config)
     data = TrainingData.open(config)
@@ -41,6 +43,9 @@ def run_layout(job: dict[str, Any], name: str, context: RankContext) -> None:
         trainer = restore_checkpoint(Path(restore), engine=engine, model=model, config=config)
     schedule = LearningRateSchedule.from_config(config)
     batches = data.train_batches(config, context, trainer.step * config.train_batch_size)
+    if context.rank == context.world_size - 1:
+        cut = model.get_parameter("layers.0.mlp.linear1.weight")
+        cut.register_hook(lambda gradient: gradient * math.nan if trainer.step == poison_at else gradient)
     results = []
     while trainer.step < job["steps"]:
         results.append(run_step(engine, batches, lr=schedule.lr_at(trainer.step), context=context))
@@ -52,6 +57,7 @@ def run_layout(job: dict[str, Any], name: str, context: RankContext) -> None:
         record = {
             "losses": [result.loss for result in results],
             "norms": [result.update.grad_norm for result in results],
+            "applied": [result.update.applied for result in results],
             "validation": validation,
         }
         (Path(job["results"]) / f"{name}.json").write_text(json.dumps(record))
