@@ -7,10 +7,10 @@ from typing import Any
 
 from neox_train.checkpoint.export_record import find_export_problem
 from neox_train.checkpoint.manifest import verify_checkpoint
-from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
-from neox_train.data.manifest import load_manifest
+from neox_train.data.identity import identify_data, is_data_there
 from neox_train.errors import ConfigError
 from neox_train.files import find_record, sha256_file, write_json
 
@@ -40,11 +40,8 @@ def unfinished_reason(run: RunFolder, config: NeoxConfig, *, deep: bool) -> str 
 
 
 def _dataset_digest(config: NeoxConfig, finished: dict[str, Any]) -> object:
-    """Digest of what ``data_path`` holds now, the tokenizer in it; a dataset that is gone contradicts nothing."""
-    folder = DatasetFolder(Path(config.data_path or ""))
-    if not config.data_path or not folder.manifest.is_file():
-        return finished.get("dataset_digest")
-    return load_manifest(folder.path).digest
+    """Digest of what the run trains on now, the tokenizer in it; a dataset that is gone contradicts nothing."""
+    return identify_data(config)["dataset"] if is_data_there(config) else finished.get("dataset_digest")
 
 
 def recorded_problem(run: RunFolder, record: dict[str, Any], *, deep: bool) -> str | None:

@@ -10,7 +10,7 @@ from neox_train.checkpoint.resume import check_resume
 from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.variables import allowed_changes
-from neox_train.data.manifest import load_manifest
+from neox_train.data.identity import identify_data
 
 
 def require_resumable(run: RunFolder, config: NeoxConfig) -> None:
@@ -19,11 +19,9 @@ def require_resumable(run: RunFolder, config: NeoxConfig) -> None:
     Only manifests are read: the ranks look at every file, and choose an older checkpoint where one is damaged.
     """
     newest = _newest_manifest(Path(config.save) if config.save else run.checkpoints)
-    if newest is None or not config.data_path:
+    if newest is None or not (config.data_path or config.train_data_paths):
         return
-    dataset = load_manifest(Path(config.data_path))
-    digests = {"dataset": dataset.digest, "tokenizer": dataset.tokenizer_sha256}
-    check_resume(newest, config, digests, allowed_changes())
+    check_resume(newest, config, identify_data(config), allowed_changes())
 
 
 def _newest_manifest(root: Path) -> Manifest | None:

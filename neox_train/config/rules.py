@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from neox_train.config.blends import check_blend
 from neox_train.config.conflict import ConflictError
 from neox_train.config.schema import NeoxKeys
 
@@ -12,6 +13,7 @@ def check_rules(keys: NeoxKeys) -> None:
     _check_sequence(keys)
     _check_tensor_parallel(keys)
     _check_saving(keys)
+    check_blend(keys)
     if keys.gpt_j_tied and not keys.gpt_j_residual:
         raise ConflictError("gpt_j_tied needs a parallel residual; set gpt_j_residual: true too", "gpt_j_tied")
 

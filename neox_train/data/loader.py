@@ -7,14 +7,14 @@ from itertools import count
 
 import numpy as np
 
-from neox_train.data.order import SampleOrder
-from neox_train.data.windows import Windows
+from neox_train.data.order import Order
+from neox_train.data.windows import WindowSource
 from neox_train.errors import DataError
 
 
 def iterate_batches(
-    windows: Windows,
-    order: SampleOrder,
+    windows: WindowSource,
+    order: Order,
     *,
     micro_batch: int,
     dp_rank: int,
@@ -36,7 +36,7 @@ def iterate_batches(
 
 
 def validation_batches(
-    windows: Windows, *, micro_batch: int, dp_rank: int, dp_size: int, batches: int
+    windows: WindowSource, *, micro_batch: int, dp_rank: int, dp_size: int, batches: int
 ) -> Iterator[np.ndarray]:
     """This rank's part of the first ``batches * dp_size * micro_batch`` windows, in order, the same every time.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from neox_train.data.pair_files import pair_paths
 from neox_train.data.store import TokenStore
 from neox_train.errors import DataError
 from neox_train.files import atomic_path
@@ -42,7 +43,7 @@ def export_mmap(store: TokenStore, prefix: Path, *, vocab_size: int) -> tuple[Pa
             f"document {int(sizes.argmax())} has {int(sizes.max())} tokens, an .idx file holds at most {2**31 - 1} "
             "a document; split it in the corpus"
         )
-    bin_path, idx_path = _paths(prefix)
+    bin_path, idx_path = pair_paths(prefix)
     with atomic_path(bin_path) as temporary, open(temporary, "wb") as stream:
         for start in range(0, store.num_tokens, _CHUNK_TOKENS):
             stream.write(store.read(start, min(start + _CHUNK_TOKENS, store.num_tokens)).astype(dtype).tobytes())
@@ -68,7 +69,7 @@ class MmapTokens:
     @classmethod
     def open(cls, prefix: Path) -> MmapTokens:
         """Open ``prefix.bin`` and ``prefix.idx``; raises DataError where they are not a whole pair of token files."""
-        bin_path, idx_path = _paths(prefix)
+        bin_path, idx_path = pair_paths(prefix)
         try:
             index, bin_bytes = idx_path.read_bytes(), bin_path.stat().st_size
         except OSError as error:
@@ -105,7 +106,3 @@ class MmapTokens:
             raise IndexError(f"item {index} of {len(self)}")
         start = int(self._pointers[index])
         return self._bytes[start : start + int(self.sizes[index]) * self.dtype.itemsize].view(self.dtype)
-
-
-def _paths(prefix: Path) -> tuple[Path, Path]:
-    return prefix.with_name(prefix.name + ".bin"), prefix.with_name(prefix.name + ".idx")

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from typing import Protocol
 
 from neox_train.errors import DataError
 
 _ROUNDS = 8
 _MASK_64 = (1 << 64) - 1
+
+
+class Order(Protocol):
+    """Which window each sample of a training reads."""
+
+    def __getitem__(self, sample: int) -> int: ...
 
 
 class Permutation:

@@ -19,6 +19,17 @@ class TokenSource(Protocol):
         """Tokens start to stop (exclusive)."""
 
 
+class WindowSource(Protocol):
+    """What batches are made of."""
+
+    seq_length: int
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: Sequence[int]) -> np.ndarray:
+        """int64 [len(indices), seq_length + 1]."""
+
+
 class Windows:
     """Windows of a split: window i holds tokens i*seq_length to (i+1)*seq_length inclusive.
 

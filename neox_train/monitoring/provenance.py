@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import neox_train
-from neox_train.config.layout import DatasetFolder, RunFolder
-from neox_train.files import find_record, read_json, write_json
+from neox_train.config.layout import RunFolder
+from neox_train.data.identity import identify_data, is_data_there
+from neox_train.files import find_record, write_json
 from neox_train.monitoring.hardware import describe_host
 
 if TYPE_CHECKING:
@@ -116,9 +117,9 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _dataset_digests(config: NeoxConfig) -> dict[str, str | None]:
-    manifest = read_json(DatasetFolder(Path(config.data_path)).manifest) if config.data_path else None
-    facts = manifest if isinstance(manifest, dict) else {}
-    return {"dataset": facts.get("digest"), "tokenizer": facts.get("tokenizer_sha256")}
+    if not is_data_there(config):
+        return {"dataset": None, "tokenizer": None}
+    return {**identify_data(config)}
 
 
 def _earlier_attempts(before: Any) -> list[dict[str, Any]]:

@@ -69,7 +69,7 @@ def read_config(run: RunFolder) -> NeoxConfig:
 
 def _train(run: RunFolder, config: NeoxConfig, context: RankContext) -> str:
     data = TrainingData.open(config)
-    config = _fill_vocabulary(config, data.manifest.vocab_size)
+    config = _fill_vocabulary(config, data.vocab_size)
     digests = {"config": config.training_digest(), **data.digests}
     start = choose_start(config, run, digests)
     checkpoint = start.folder
@@ -108,7 +108,7 @@ def _prepare(
         state = restore_checkpoint(start.folder, engine=engine, model=model, config=config)
     run_on_main(lambda: trim_metrics(run.metrics, state.step))
     _say(context, describe_precision(engine))
-    for sentence in (*config.notices, *start.notices, *warnings):
+    for sentence in (*config.notices, *start.notices, *warnings, *filter(None, [data.notice])):
         _say(context, sentence)
     _say(context, f"step {state.step} of {config.train_iters}" + (f", from {start.folder}" if start.folder else ""))
     return TrainingLoop(

@@ -43,7 +43,7 @@ def test_what_trains(change: dict[str, object]) -> None:
         ({"zero_optimization": {"stage": 3}, "use_bnb_optimizer": True}, "use_bnb_optimizer with zero"),
         ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param"),
         ({"finetune": True}, "finetune: true"),
-        ({"train_data_paths": ["a", "b"]}, "train_data_paths: ['a', 'b'] (set data_path)"),
+        ({"valid_data_paths": ["a", "b"]}, "valid_data_paths: ['a', 'b'] (set data_path)"),
         ({"use_wandb": True}, "use_wandb: true"),
     ],
 )

@@ -12,16 +12,29 @@ from neox_train.config.keys import harmless, implemented, refused
 class DataKeys(BaseModel):
     """Token stores, blends and the tokenizer."""
 
-    data_path: str | None = implemented(None, "Dataset folder (manifest.json); the pipeline replaces it.")
-    train_data_paths: list[str] | None = refused(None, "Datasets to blend for training.", remedy="set data_path")
+    data_path: str | None = implemented(
+        None, "Dataset folder (manifest.json), or .bin/.idx files without the suffix; the pipeline replaces it."
+    )
+    train_data_paths: list[str] | None = implemented(
+        None, "Dataset folders to blend for training; data_path stays the source of validation and tokenizer."
+    )
     valid_data_paths: list[str] | None = refused(None, "Datasets to blend for validation.", remedy="set data_path")
     test_data_paths: list[str] | None = refused(None, "Datasets to blend for testing.", remedy="set data_path")
-    train_data_weights: list[float] | None = refused(None, "Weights of train_data_paths.")
+    train_data_weights: list[float] | None = implemented(
+        None, "Weights of train_data_paths; without them every window counts the same."
+    )
     valid_data_weights: list[float] | None = refused(None, "Weights of valid_data_paths.")
     test_data_weights: list[float] | None = refused(None, "Weights of test_data_paths.")
-    weight_by_num_documents: bool = refused(False, "Weights of a blend from document counts.")
-    weighted_sampler_alpha: float = harmless(1.0, "Read only with weight_by_num_documents.")
-    split: str = harmless("969, 30, 1", "Shares of train, validation, test; the dataset's own splits are used.")
+    weight_by_num_documents: bool = implemented(
+        False, "Weights of a blend from document counts, by GPT-NeoX's formula."
+    )
+    weighted_sampler_alpha: float = implemented(1.0, "Exponent of weight_by_num_documents.", ge=0)
+    blend_temperature: float = implemented(
+        1.0, "Weights of a blend to the power 1 / temperature; above 1 the small sets gain.", gt=0
+    )
+    split: str = implemented(
+        "969, 30, 1", "Shares of train, validation, test in .bin/.idx files; a dataset folder has its own splits."
+    )
     data_impl: Literal["infer", "mmap", "cached", "lazy"] = harmless("infer", "Format of .bin/.idx files.")
     mmap_warmup: bool = harmless(False, "Read mapped files once before training.")
     use_shared_fs: bool = harmless(True, "Where index files are built; no index file is needed.")

@@ -1,0 +1,61 @@
+"""What a training reads, as digests: equal digests, equal token streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neox_train.data.manifest import MANIFEST_NAME, load_manifest
+from neox_train.data.pair_files import is_pair, pair_paths
+from neox_train.errors import ConfigError, DataError
+from neox_train.files import sha256_file, sha256_json
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+
+
+def identify_data(config: NeoxConfig) -> dict[str, str]:
+    """Digests ``dataset`` and ``tokenizer`` of what ``config`` trains on; raises ConfigError or DataError.
+
+    The dataset's digest covers every set of a blend with the keys that weigh it. Of .bin/.idx files the index, the size
+    of the tokens and ``split`` are covered, not the tokens themselves.
+    """
+    path = Path(main_path(config))
+    if is_pair(path):
+        digests = _identify_pair(path, config)
+    else:
+        manifest = load_manifest(path)
+        digests = {"dataset": manifest.digest, "tokenizer": manifest.tokenizer_sha256}
+    if config.train_data_paths is None:
+        return digests
+    blend = {
+        "sets": [load_manifest(Path(folder)).digest for folder in config.train_data_paths],
+        "weights": config.train_data_weights,
+        "by_documents": config.weighted_sampler_alpha if config.weight_by_num_documents else None,
+        "temperature": config.blend_temperature,
+    }
+    return digests | {"dataset": sha256_json({"main": digests["dataset"], "blend": blend})}
+
+
+def main_path(config: NeoxConfig) -> str:
+    """Where validation and the tokenizer come from: ``data_path``, else the blend's first dataset."""
+    for path in (config.data_path, *(config.train_data_paths or ())):
+        if path:
+            return path
+    raise ConfigError("`data_path` is not set; give it the folder of a tokenized dataset (the one with manifest.json)")
+
+
+def is_data_there(config: NeoxConfig) -> bool:
+    """Whether every dataset that ``config`` trains on is in its place; what it holds is not looked at."""
+    paths = [Path(path) for path in (config.data_path, *(config.train_data_paths or ())) if path]
+    return bool(paths) and all((path / MANIFEST_NAME).is_file() or is_pair(path) for path in paths)
+
+
+def _identify_pair(prefix: Path, config: NeoxConfig) -> dict[str, str]:
+    tokens, index = pair_paths(prefix)
+    try:
+        content = {"index": sha256_file(index), "bytes": tokens.stat().st_size, "split": config.split}
+        tokenizer = sha256_file(Path(config.vocab_file)) if config.vocab_file else ""
+    except OSError as error:
+        raise DataError(f"{error.filename} cannot be read ({error.strerror}); correct the path") from error
+    return {"dataset": sha256_json(content), "tokenizer": tokenizer}

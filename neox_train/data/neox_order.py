@@ -1,0 +1,96 @@
+"""GPT-NeoX's order of samples over .bin/.idx files, so that a training begun there goes on with the samples due next.
+
+Its documents are the items of a split, repeated for as many epochs as the training needs and shuffled as one; the
+samples are windows over that stream, shuffled by the same generator. Both shuffles are NumPy's legacy RandomState.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neox_train.data.mmap_files import MmapTokens
+from neox_train.errors import ConfigError, DataError
+
+_SPLITS = ("train", "validation", "test")
+
+
+def split_items(split: str, num_items: int) -> dict[str, range]:
+    """Items of each split under GPT-NeoX's ``split`` string ("969, 30, 1"); raises ConfigError where it is none.
+
+    Each boundary is the one before plus its rounded share (half to even); what rounding adds in all is taken from
+    every boundary.
+    """
+    try:
+        shares = [float(part) for part in split.replace("/", ",").split(",")]
+    except ValueError as error:
+        raise ConfigError(f"`split` is {split!r}; up to three numbers between commas are wanted") from error
+    shares = [*shares, 0.0, 0.0][:3]
+    total = sum(shares)
+    if total <= 0 or min(shares) < 0:
+        raise ConfigError(f"`split` is {split!r}; shares of 0 or more with a sum above 0 are wanted")
+    bounds = [0]
+    for share in shares:
+        bounds.append(bounds[-1] + round(share / total * num_items))
+    excess = bounds[-1] - num_items
+    bounds = [bounds[0], *(bound - excess for bound in bounds[1:])]
+    return {name: range(max(bounds[i], 0), max(bounds[i + 1], 0)) for i, name in enumerate(_SPLITS)}
+
+
+class ItemStream:
+    """Items of a pair of files, back to back in a given order, as one stream of tokens."""
+
+    def __init__(self, tokens: MmapTokens, items: np.ndarray) -> None:
+        """``items``: integer [number of items], repeats allowed."""
+        self._tokens = tokens
+        self._items = items
+        self._ends = np.cumsum(tokens.sizes[items], dtype=np.int64)
+
+    @property
+    def num_tokens(self) -> int:
+        """Length of the stream."""
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Tokens start to stop (exclusive), int64."""
+        if not 0 <= start <= stop <= self.num_tokens:
+            raise IndexError(f"tokens {start} to {stop} of a stream with {self.num_tokens} tokens")
+        result = np.empty(stop - start, dtype=np.int64)
+        place = int(np.searchsorted(self._ends, start, side="right"))
+        filled = 0
+        while filled < len(result):
+            item = self._tokens[int(self._items[place])]
+            offset = start + filled - (int(self._ends[place]) - len(item))
+            part = item[offset : offset + len(result) - filled]
+            result[filled : filled + len(part)] = part
+            filled, place = filled + len(part), place + 1
+        return result
+
+
+class NeoxOrder:
+    """GPT-NeoX's shuffled windows of a split: ``stream`` holds the tokens, and sample k reads window ``order[k]``."""
+
+    def __init__(self, tokens: MmapTokens, items: range, *, num_samples: int, seq_length: int, seed: int) -> None:
+        """``num_samples``: what the whole training asks for; it sets the number of epochs that are mixed.
+
+        Raises DataError where the items hold no whole window.
+        """
+        per_epoch = int(tokens.sizes[items.start : items.stop].sum(dtype=np.int64))
+        if per_epoch < 2:
+            raise DataError(f"the split has {per_epoch} tokens, too few for a window; change `split` or add data")
+        # The least number of epochs whose windows are enough: (epochs * per_epoch - 1) // seq_length >= num_samples.
+        epochs = max(1, -(-(num_samples * seq_length + 1) // per_epoch))
+        random = np.random.RandomState(seed)
+        documents = np.tile(np.arange(items.start, items.stop, dtype=np.int32), epochs)
+        random.shuffle(documents)
+        self.stream = ItemStream(tokens, documents)
+        num_windows = (epochs * per_epoch - 1) // seq_length
+        if num_windows < 1:
+            raise DataError(f"the split has {per_epoch} tokens, too few for a window; change `split` or add data")
+        self._shuffled = np.arange(num_windows, dtype=np.uint32 if num_windows < 2**32 - 2 else np.int64)
+        random.shuffle(self._shuffled)
+
+    def __len__(self) -> int:
+        return len(self._shuffled)
+
+    def __getitem__(self, sample: int) -> int:
+        return int(self._shuffled[sample % len(self._shuffled)])
