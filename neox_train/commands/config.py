@@ -1,4 +1,4 @@
-"""``neox-train config``: what a configuration resolves to, what a key means, the schemas."""
+"""``neox-train config``: what a configuration resolves to, what a key means, the page of all keys, the schemas."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="Show what a configuration resolves to, explain a key, regenerate the schemas.",
+    help="Show what a configuration resolves to, explain a key, regenerate the page of keys and the schemas.",
 )
 
 
 def register(app: typer.Typer) -> None:
-    """Add ``config show``, ``config explain`` and ``config schema``."""
+    """Add ``config show``, ``config explain``, ``config reference`` and ``config schema``."""
     app.add_typer(_app, name="config")
 
 
@@ -54,6 +54,18 @@ def explain(key: Annotated[str, typer.Argument(help="A key, with hyphens or unde
     from neox_train.config.explain import explain_key
 
     typer.echo(explain_key(key))
+
+
+@_app.command("reference")
+def reference(
+    file: Annotated[Path, typer.Option(help="The page that is written.")] = Path("docs/configuration.md"),
+) -> None:
+    """Write the page of all keys: type, default, meaning, status."""
+    from neox_train.config.reference import render_reference
+    from neox_train.files import write_text
+
+    write_text(file, render_reference())
+    typer.echo(str(file))
 
 
 @_app.command("schema")

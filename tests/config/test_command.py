@@ -139,6 +139,11 @@ def test_explain_an_unknown_key() -> None:
     assert "did you mean hidden_size?" in str(result.exception)
 
 
+def test_reference_writes_the_page(tmp_path: Path) -> None:
+    assert call("reference", "--file", tmp_path / "keys.md").exit_code == 0
+    assert "| `rotary_pct` | float | `1.0` |" in (tmp_path / "keys.md").read_text()
+
+
 def test_schema_writes_the_files(tmp_path: Path) -> None:
     result = call("schema", "--folder", tmp_path)
     assert result.exit_code == 0

@@ -29,6 +29,17 @@ PARAMETERS = {
     "6-7B": (6_856_253_440, 6_444_163_072),
     "13B": (13_100_697_600, 12_585_584_640),
     "20B": (20_554_567_680, 19_934_859_264),
+    "175B": (175_197_806_592, 173_961_535_488),
+    "pythia/14M": (14_067_712, 1_189_888),
+    "pythia/31M": (30_494_720, 4_739_072),
+    "pythia/70M": (70_426_624, 18_915_328),
+    "pythia/160M": (162_322_944, 85_056_000),
+    "pythia/410M": (405_334_016, 302_311_424),
+    "pythia/1B": (1_011_781_632, 805_736_448),
+    "pythia/1.4B": (1_414_647_808, 1_208_602_624),
+    "pythia/2.8B": (2_775_208_960, 2_517_652_480),
+    "pythia/6.9B": (6_857_302_016, 6_444_163_072),
+    "pythia/12B": (11_846_072_320, 11_327_027_200),
 }
 
 
@@ -43,8 +54,18 @@ def test_parameters_are_those_of_the_published_models(repository: Path, name: st
 
 
 def test_every_shipped_size_is_checked(repository: Path) -> None:
-    names = {file.stem for file in (repository / "configs").glob("*.yml")}
-    assert names == PARAMETERS.keys() | {"local_setup"}
+    folder = repository / "configs"
+    names = {str(file.relative_to(folder).with_suffix("")) for file in folder.rglob("*.yml")}
+    assert {name for name in names if not name.startswith("demo/")} == PARAMETERS.keys() | {"local_setup"}
+
+
+@pytest.mark.parametrize("name", [name for name in PARAMETERS if name.startswith("pythia/")])
+def test_pythia_trains_on_global_batches_of_two_million_tokens(repository: Path, name: str) -> None:
+    config = load(repository, name)
+    assert config.train_batch_size * config.seq_length == 2_097_152
+    assert config.min_lr == pytest.approx(config.lr / 10)
+    assert (config.gpt_j_residual, config.rotary_pct, config.train_iters) == (True, 0.25, 143_000)
+    require_trainable(config)
 
 
 def test_the_hyperparameters_of_125m(repository: Path) -> None:

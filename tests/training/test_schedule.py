@@ -25,7 +25,7 @@ def test_cosine_has_the_reported_values(iteration: int, expected: float) -> None
     assert schedule().lr_at(iteration) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("style", ["constant", "linear", "cosine", "exponential"])
+@pytest.mark.parametrize("style", ["constant", "linear", "cosine", "exponential", "wsd", "inverse_sqrt"])
 @pytest.mark.parametrize("warmup", [0.0, 0.01, 0.04, 0.5, 1.0])
 def test_no_update_exceeds_the_peak_or_leaves_the_numbers(style: DecayStyle, warmup: float) -> None:
     values = [schedule(decay_style=style, decay_iters=20, warmup=warmup).lr_at(step) for step in range(60)]
@@ -33,7 +33,7 @@ def test_no_update_exceeds_the_peak_or_leaves_the_numbers(style: DecayStyle, war
     assert max(values) == pytest.approx(1e-3, rel=0.02)
 
 
-@pytest.mark.parametrize("style", ["linear", "cosine"])
+@pytest.mark.parametrize("style", ["linear", "cosine", "wsd"])
 def test_the_end_stays_at_the_minimum(style: DecayStyle) -> None:
     values = [schedule(decay_style=style).lr_at(step) for step in (100, 101, 150, 10_000)]
     assert values == [1e-4] * 4
@@ -56,3 +56,27 @@ def test_exponential_halves_over_the_span_and_goes_on_to_the_floor() -> None:
 def test_constant_keeps_the_peak_after_the_warm_up() -> None:
     constant = schedule(decay_style="constant")
     assert [constant.lr_at(step) for step in (1, 10, 11, 1000)] == [pytest.approx(1e-4), 1e-3, 1e-3, 1e-3]
+
+
+def test_wsd_keeps_the_peak_and_falls_linearly_at_the_end() -> None:
+    wsd = schedule(decay_style="wsd")
+    assert [wsd.lr_at(step) for step in (11, 50, 90)] == [pytest.approx(1e-3)] * 3
+    assert wsd.lr_at(95) == pytest.approx((1e-3 + 1e-4) / 2)
+    assert wsd.lr_at(91) - wsd.lr_at(92) == pytest.approx(wsd.lr_at(98) - wsd.lr_at(99))
+
+
+def test_wsd_without_a_stable_part_decays_right_after_the_warm_up() -> None:
+    wsd = LearningRateSchedule(
+        lr=1e-3, min_lr=0.0, decay_style="wsd", decay_iters=100, warmup=0.2, wsd_decay_fraction=1.0
+    )
+    assert wsd.lr_at(20) == 1e-3
+    assert wsd.lr_at(60) == pytest.approx(5e-4)
+
+
+def test_inverse_sqrt_falls_from_the_warm_up_on_and_passes_the_decay_span() -> None:
+    falling = schedule(decay_style="inverse_sqrt")
+    assert falling.lr_at(10) == 1e-3
+    assert falling.lr_at(40) == pytest.approx(1e-3 / 2)
+    assert falling.lr_at(160) == pytest.approx(1e-3 / 4)
+    assert falling.lr_at(100_000) == 1e-4
+    assert schedule(decay_style="inverse_sqrt", warmup=0.0).lr_at(3) == pytest.approx(1e-3 / 2)

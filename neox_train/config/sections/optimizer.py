@@ -69,8 +69,11 @@ class ScheduleKeys(BaseModel):
     """Learning rate over the run."""
 
     min_lr: float = implemented(0.0, "Lowest learning rate.", ge=0)
-    lr_decay_style: Literal["constant", "linear", "cosine", "exponential"] = implemented(
-        "linear", "Shape of the decay."
+    lr_decay_style: Literal["constant", "linear", "cosine", "exponential", "wsd", "inverse_sqrt"] = implemented(
+        "linear", "Shape of the decay; wsd (warm-up, stable, decay) and inverse_sqrt are new here."
+    )
+    wsd_decay_fraction: float = implemented(
+        0.1, "New here: share of lr_decay_iters at its end that wsd decays over, linearly to min_lr.", gt=0, le=1
     )
     lr_decay_iters: int | None = implemented(None, "Steps the decay takes; default train_iters.", ge=1)
     lr_decay_fraction: float | None = implemented(None, "Share of train_iters the decay takes.", gt=0)

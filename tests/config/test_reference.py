@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from neox_train.config.reference import render_reference
+
+
+def test_the_page_is_that_of_the_schema(repository: Path) -> None:
+    written = (repository / "docs" / "configuration.md").read_text()
+    assert written == render_reference(), "run: neox-train config reference"
+
+
+def test_a_row_has_five_cells_and_every_status_occurs() -> None:
+    page = render_reference()
+    for line in page.splitlines():
+        if line.startswith("| `") and "## Names" not in line and line in page.split("## Names")[0]:
+            assert line.replace("\\|", "").count("|") == 6
+    for words in ("| in force", "| accepted, without effect here", "| known, not built", "| computed from other keys"):
+        assert words in page
+    assert "`moe_num_experts` | int | `1` | Experts of a mixture-of-experts MLP. | known, not built" in page

@@ -1,0 +1,75 @@
+"""What GPT-NeoX ships besides its sizes: each file's keys load over a shipped size, or are refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from neox_train.config.load import load_config
+from neox_train.config.support import list_unsupported
+
+LLAMA = {
+    "pos_emb": "rotary",
+    "rotary_pct": 1.0,
+    "no_weight_tying": True,
+    "gpt_j_residual": False,
+    "norm": "rmsnorm",
+    "rms_norm_epsilon": 1e-6,
+    "use_bias_in_norms": False,
+    "use_bias_in_attn_linear": False,
+    "use_bias_in_mlp": False,
+    "activation": "swiglu",
+    "mlp_multiple_of": 256,
+    "attention_config": [[["flash"], "all"]],
+}
+SETUPS = {
+    "slurm": {"launcher": "slurm", "deepspeed_slurm": True, "comment": "neox", "bias_gelu_fusion": True},
+    "cpu_mock": {"global_num_gpus": 1},
+    "profiler": {
+        "profile": True,
+        "profile_step_start": 10,
+        "profile_step_stop": 12,
+        "memory_profiling": True,
+        "memory_profiling_path": "tensorboard",
+        "tensorboard_dir": "tensorboard",
+    },
+    "generation": {
+        "text_gen_type": "unconditional",
+        "maximum_tokens": 102,
+        "temperature": 1.0,
+        "top_p": 0.0,
+        "top_k": 0,
+        "recompute": False,
+        "num_samples": 10,
+        "sample_input_file": "sample_input.txt",
+        "sample_output_file": "sample_output.txt",
+    },
+    "local paths": {"data_path": "data/text_document", "save": "checkpoints", "log_dir": "logs"},
+    "sm3 without numbers": {"optimizer": {"type": "sm3", "params": {}}, "use_wandb": False, "include": "localhost:1"},
+}
+REFUSED = {"profiler": ["profile"], "sm3 without numbers": ["optimizer_type: 'sm3'"]}
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_set_up_files_load(repository: Path, name: str) -> None:
+    config = load_config([repository / "configs" / "125M.yml"], overrides=SETUPS[name], world_size=1)
+    problems = list_unsupported(config)
+    assert [wanted for wanted in REFUSED.get(name, []) if not any(wanted in problem for problem in problems)] == []
+    assert bool(problems) == (name in REFUSED), problems
+
+
+@pytest.mark.parametrize(
+    ("changes", "width"),
+    [
+        ({"intermediate_size": 32768, "hidden_size": 4096, "num_layers": 32, "num_attention_heads": 32}, 11008),
+        ({"intermediate_size": 3 * 14336, "hidden_size": 4096, "num_attention_heads": 32, "num_kv_heads": 8}, 14336),
+        ({"intermediate_size": 3 * 1000, "mlp_multiple_of": 1}, 1000),
+    ],
+)
+def test_llama_style_trains_at_the_width_of_its_convention(
+    repository: Path, changes: dict[str, object], width: int
+) -> None:
+    config = load_config([repository / "configs" / "125M.yml"], overrides=LLAMA | changes, world_size=1)
+    assert list_unsupported(config) == []
+    assert config.ffn_width == width
