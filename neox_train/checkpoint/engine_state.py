@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -37,11 +38,12 @@ def open_engine(engine: Any, model: torch.nn.Module) -> EngineState:
     names = {parameter: name for name, parameter in model.named_parameters()}
     position = _find_position(engine)
     wrapper = engine.optimizer
-    adapter = _ADAPTERS.get(type(wrapper))
+    plain = hold_plain if wrapper is engine.basic_optimizer else None
+    adapter = _ADAPTERS.get(type(wrapper), plain)
     if adapter is not None:
-        return adapter(wrapper, names, position)
-    if wrapper is engine.basic_optimizer:
-        return hold_plain(wrapper, names, position)
+        # The last stage's copy of tied embeddings is the first stage's to write.
+        copies = {names[p] for p in names if getattr(p, "ds_pipe_replicated", False)}
+        return replace(adapter(wrapper, names, position), copies=frozenset(copies))
     raise NotBuiltError(
         f"checkpoints of a {type(wrapper).__name__} cannot be written yet; "
         "set zero_optimization.stage to 0, 1, 2 or 3 without offload to NVMe"
@@ -54,7 +56,10 @@ def _find_position(engine: Any) -> Position:
     mpu = engine.mpu
     if mpu is None:
         return Position(dp, dp_size)
-    return Position(dp, dp_size, mpu.get_model_parallel_rank(), mpu.get_model_parallel_world_size())
+    tensor = mpu.get_tensor_model_parallel_rank(), mpu.get_tensor_model_parallel_world_size()
+    if not hasattr(mpu, "get_pipe_parallel_rank"):
+        return Position(dp, dp_size, *tensor)
+    return Position(dp, dp_size, *tensor, mpu.get_pipe_parallel_rank(), mpu.get_pipe_parallel_world_size())
 
 
 def capture_counters(engine: Any) -> dict[str, int]:

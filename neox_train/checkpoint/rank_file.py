@@ -71,8 +71,8 @@ def _add_fragments(file: RankFile, state: EngineState, held: Held, split: Tensor
     sources = {MASTER: held.tensor, **split.elementwise}
     for segment in held.segments:
         shard, of = shards.find(segment.name)
-        if of == 1 and state.position.tp > 0:
-            # Every tensor-parallel rank holds it: the first one writes it.
+        if (of == 1 and state.position.tp > 0) or segment.name in state.copies:
+            # Every tensor-parallel rank holds it, or another stage: the first one writes it.
             continue
         first = max(segment.offset, begin)
         stored = max(0, shards.count(segment.name) - segment.start)

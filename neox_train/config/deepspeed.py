@@ -38,6 +38,11 @@ def deepspeed_json(config: NeoxConfig) -> dict[str, Any]:
         "gradient_predivide_factor": config.gradient_predivide_factor,
         "wall_clock_breakdown": False,
     }
+    if config.pipe_parallel_size > 1:
+        # Its own printing every so many steps goes around every log level; activations are sent whole, because under
+        # sequence parallelism each tensor-parallel rank has others.
+        result["steps_per_print"] = 2**62
+        result["pipeline"] = {"pipe_partitioned": False, "grad_partitioned": False}
     if config.precision == "fp16":
         block = dict(config.fp16 or {})
         result["fp16"] = {key: block[key] for key in _FP16_KEYS if key in block}

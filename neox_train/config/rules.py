@@ -12,6 +12,7 @@ def check_rules(keys: NeoxKeys) -> None:
     _check_heads(keys)
     _check_sequence(keys)
     _check_tensor_parallel(keys)
+    _check_pipeline(keys)
     _check_saving(keys)
     check_blend(keys)
     if keys.gpt_j_tied and not keys.gpt_j_residual:
@@ -69,6 +70,27 @@ def _check_tensor_parallel(keys: NeoxKeys) -> None:
                 name,
                 "model_parallel_size",
             )
+
+
+def _check_pipeline(keys: NeoxKeys) -> None:
+    stages = keys.pipe_parallel_size
+    if stages < 2:
+        return
+    if stages > keys.num_layers:
+        raise ConflictError(
+            f"pipe_parallel_size {stages} is more than num_layers {keys.num_layers}, and every stage needs a layer; "
+            f"set pipe_parallel_size to {keys.num_layers} or less",
+            "pipe_parallel_size",
+            "num_layers",
+        )
+    zero = int((keys.zero_optimization or {}).get("stage", 0))
+    if zero > 1:
+        raise ConflictError(
+            f"zero_optimization.stage {zero} does not go with pipe_parallel_size {stages}: gradients of a pipeline's "
+            "micro-batches stay whole until the last one; set zero_optimization.stage: 1, or pipe_parallel_size: 1",
+            "zero_optimization.stage",
+            "pipe_parallel_size",
+        )
 
 
 def _check_saving(keys: NeoxKeys) -> None:

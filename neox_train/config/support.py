@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 SUPPORTED: dict[str, tuple[object, ...]] = {
     "zero_stage": (0, 1, 2, 3),
-    "pipe_parallel_size": (0, 1),
     "norm": ("layernorm", "rmsnorm", "non_parametric_layernorm", "te_layernorm", "te_rmsnorm"),
     "pos_emb": ("rotary", "learned", "none"),
     "activation": (

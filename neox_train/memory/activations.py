@@ -6,6 +6,7 @@ or saves more (RMSNorm, dropout masks) it is counted apart; the tests compare wi
 
 from __future__ import annotations
 
+from neox_train.config.stages import EMBEDDING, FINAL_NORM
 from neox_train.memory.plan import RankPlan
 
 _FP32 = 4
@@ -18,7 +19,7 @@ _MLP_WIDTHS = {"relu": 1, "bilinear": 3, "geglu": 4, "swiglu": 4, "reglu": 4, "g
 def count_activations(plan: RankPlan) -> int:
     """Bytes saved by one forward pass of a micro-batch, without logits and loss."""
     layers = plan.architecture.num_layers
-    saved = count_embedding(plan) + count_final_norm(plan)
+    saved = count_embedding(plan) + (count_final_norm(plan) if FINAL_NORM in plan.links else 0)
     if plan.checkpoint_layers == 0:
         return saved + layers * count_layer(plan)
     return saved + -(-layers // plan.checkpoint_layers) * _count_share(plan)
@@ -30,6 +31,9 @@ def count_embedding(plan: RankPlan) -> int:
     tokens = _INT64 * plan.micro_batch * (a.seq_length + 1)
     positions = _INT64 * a.seq_length if a.pos_emb == "learned" else 0
     tables = 2 * _FP32 * a.seq_length * (a.rotary_dim // 2)
+    if EMBEDDING not in plan.links:
+        # What the stage before sent stands in its place.
+        return _count_share(plan) + tables
     return tokens + positions + tables + _count_mask(plan)
 
 
@@ -57,6 +61,11 @@ def count_layer(plan: RankPlan) -> int:
         + width // cut
         + 2 * _count_mask(plan)
     )
+
+
+def count_waiting(plan: RankPlan) -> int:
+    """Bytes that a pipeline stage keeps for micro-batches whose backward pass comes later: saved, sent and received."""
+    return (plan.in_flight - 1) * (count_activations(plan) + _count_share(plan))
 
 
 def count_live(plan: RankPlan) -> int:

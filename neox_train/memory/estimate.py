@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from neox_train.config.architecture import Architecture
 from neox_train.config.cluster import Cluster, Gate
 from neox_train.config.parameters import count_parameters
 from neox_train.config.schema import NeoxConfig
 from neox_train.memory.gate import Verdict, judge, read_budget
 from neox_train.memory.phases import list_phases
-from neox_train.memory.plan import RankPlan, plan_rank
+from neox_train.memory.plan import RankPlan, plan_stages
 from neox_train.memory.process import count_process, is_calibrated
 from neox_train.memory.remedies import Remedy, find_remedies
 
@@ -70,12 +71,12 @@ class MemoryEstimate:
 
 
 def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
-    """Estimate the peak of one rank.
+    """Estimate the peak of the most loaded rank.
 
     ``config`` is resolved for its world size and vocabulary. Raises NotBuiltError for what the estimate does not cover
     and ConfigError where the cluster file names no memory.
     """
-    plan = plan_rank(config, cluster)
+    plan = max(plan_stages(config, cluster), key=total_bytes)
     budget = read_budget(cluster)
     phases = list_phase_parts(plan)
     peak = max(phases, key=lambda name: sum(phases[name].values()))
@@ -88,7 +89,7 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
         verdict=verdict,
         peak_phase=peak,
         phases={name: sum(parts.values()) for name, parts in phases.items()},
-        parameters=count_parameters(plan.architecture),
+        parameters=count_parameters(Architecture.from_config(config)),
         budget_name=_name_budget(cluster),
         gate=cluster.gate,
         calibrated=is_calibrated(plan),

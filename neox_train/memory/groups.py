@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.parameters import Parameter, list_parameters
+from neox_train.config.stages import OUTPUT, owner_of
 from neox_train.memory.plan import RankPlan
 
 _ALIGNMENT = 2
@@ -54,7 +55,9 @@ class FlatGroup:
 
 def list_groups(plan: RankPlan) -> tuple[FlatGroup, ...]:
     """The optimizer groups of a rank: decayed parameters, then the others; one group when nothing decays."""
-    return _build_groups(plan.architecture, plan.has_decay_groups, plan.data_parallel_size, plan.tensor_parallel_size)
+    return _build_groups(
+        plan.architecture, plan.links, plan.has_decay_groups, plan.data_parallel_size, plan.tensor_parallel_size
+    )
 
 
 @lru_cache(maxsize=256)
@@ -71,10 +74,21 @@ def count_share_bytes(groups: tuple[FlatGroup, ...], weight_bytes: int, accumula
 
 
 @lru_cache(maxsize=256)
-def count_first_parameters(architecture: Architecture, tensor_parallel_size: int) -> int:
+def count_first_parameters(architecture: Architecture, links: frozenset[str], tensor_parallel_size: int) -> int:
     """Elements of the parameters whose gradients come last: the embeddings' and the first layer's."""
     first = ("word_embeddings.", "position_embeddings.", "layers.0.")
-    return sum(count_shard(p, tensor_parallel_size) for p in list_parameters(architecture) if p.name.startswith(first))
+    return sum(count_shard(p, tensor_parallel_size) for p in list_held(architecture, links) if p.name.startswith(first))
+
+
+def list_held(architecture: Architecture, links: frozenset[str]) -> list[Parameter]:
+    """Parameters of a rank with these links: the embeddings too where tied weights make the logits."""
+    return [parameter for parameter in list_parameters(architecture) if _is_held(parameter, architecture, links)]
+
+
+def _is_held(parameter: Parameter, architecture: Architecture, links: frozenset[str]) -> bool:
+    owner = owner_of(parameter.name)
+    makes_logits = architecture.tied_embeddings and OUTPUT in links and parameter.is_vocabulary
+    return owner in links or owner.startswith("layers.") or makes_logits
 
 
 def count_shard(parameter: Parameter, tensor_parallel_size: int) -> int:
@@ -84,10 +98,10 @@ def count_shard(parameter: Parameter, tensor_parallel_size: int) -> int:
 
 @lru_cache(maxsize=256)
 def _build_groups(
-    architecture: Architecture, has_decay_groups: bool, ranks: int, tensor_parallel_size: int
+    architecture: Architecture, links: frozenset[str], has_decay_groups: bool, ranks: int, tensor_parallel_size: int
 ) -> tuple[FlatGroup, ...]:
     """Kept, because the search for remedies asks for the same groups hundreds of times."""
-    table = list_parameters(architecture)
+    table = list_held(architecture, links)
     wanted = (True, False) if has_decay_groups else (None,)
     sizes = [
         tuple(count_shard(p, tensor_parallel_size) for p in table if decays is None or p.decays is decays)

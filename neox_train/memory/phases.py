@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from neox_train.config.stages import FINAL_NORM, OUTPUT
 from neox_train.memory.activations import (
     count_activations,
     count_backward_temporaries,
@@ -12,6 +13,7 @@ from neox_train.memory.activations import (
     count_hidden,
     count_live,
     count_recomputed,
+    count_waiting,
 )
 from neox_train.memory.gradients import GradientBytes, count_gradients
 from neox_train.memory.groups import count_first_parameters, list_groups
@@ -55,7 +57,9 @@ def list_phases(plan: RankPlan) -> list[Phase]:
 
 def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) -> list[Phase]:
     """Forward and backward: the loss, then layers whose activations go while their gradients come."""
-    saved = count_activations(plan)
+    saved, waiting = count_activations(plan), count_waiting(plan)
+    makes_logits = OUTPUT in plan.links
+    final_norm = count_final_norm(plan) if FINAL_NORM in plan.links else 0
     recomputed, temporaries = count_recomputed(plan), count_backward_temporaries(plan)
     carried, gathered = gradients.carried, _count_live_weights(plan)
     carried_buffers, buffers = gradients.carried_buffers + gathered, gradients.produced_buffers + gathered
@@ -66,8 +70,8 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             "loss",
             static,
             gradients=carried,
-            activations=saved,
-            logits=count_loss(plan),
+            activations=saved + waiting,
+            logits=count_loss(plan) if makes_logits else 0,
             communication=carried_buffers,
             backward=carried,
         ),
@@ -75,8 +79,8 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             "backward, output matrix",
             static,
             gradients=output,
-            activations=saved,
-            logits=count_logit_gradient(plan),
+            activations=saved + waiting,
+            logits=count_logit_gradient(plan) if makes_logits else 0,
             communication=carried_buffers,
             backward=output,
         ),
@@ -84,7 +88,7 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             "backward, last layer",
             static,
             gradients=output,
-            activations=saved - count_final_norm(plan) + recomputed + temporaries,
+            activations=saved + waiting - final_norm + recomputed + temporaries,
             communication=buffers,
             backward=output + recomputed + temporaries,
         ),
@@ -92,7 +96,7 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             "backward, first layer",
             static,
             gradients=below,
-            activations=count_embedding(plan) + count_live(plan) + temporaries,
+            activations=waiting + count_embedding(plan) + count_live(plan) + temporaries,
             communication=buffers,
             backward=below + recomputed + temporaries,
         ),
@@ -100,7 +104,7 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             "backward, embedding",
             static,
             gradients=gradients.produced,
-            activations=count_embedding(plan) + count_hidden(plan),
+            activations=waiting + count_embedding(plan) + count_hidden(plan),
             communication=buffers,
             backward=gradients.produced + count_hidden(plan),
         ),
@@ -156,12 +160,14 @@ def _phase(
 
 def _count_output_gradient(plan: RankPlan, gradients: GradientBytes) -> int:
     a = plan.architecture
+    if OUTPUT not in plan.links:
+        return 0
     return min(gradients.produced, plan.weight_bytes * a.padded_vocab_size // plan.tensor_parallel_size * a.hidden_size)
 
 
 def _count_gradients_above_first(plan: RankPlan, gradients: GradientBytes) -> int:
     """Bytes of gradients that exist before the first layer adds its own and the embedding's."""
-    first = count_first_parameters(plan.architecture, plan.tensor_parallel_size)
+    first = count_first_parameters(plan.architecture, plan.links, plan.tensor_parallel_size)
     return max(0, gradients.produced - plan.weight_bytes * first)
 
 

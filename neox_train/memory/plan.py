@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from neox_train.config.architecture import Architecture
@@ -10,6 +10,7 @@ from neox_train.config.cluster import Cluster
 from neox_train.config.deepspeed import deepspeed_json
 from neox_train.config.precision import Precision
 from neox_train.config.schema import NeoxConfig
+from neox_train.config.stages import EMBEDDING, FINAL_NORM, OUTPUT, deal_stages, list_pipeline_layers
 from neox_train.errors import ConfigError, NotBuiltError
 
 OptimizerKind = Literal["adam", "adam_8bit", "lion", "sgd", "sgd_momentum"]
@@ -25,9 +26,14 @@ _MAX_LIVE_ELEMENTS = 10**9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankPlan:
-    """One rank of a run. Counts of elements unless the name says bytes; every rank has the same plan."""
+    """One rank of a run. Counts of elements unless the name says bytes; the ranks of a pipeline stage have one plan."""
 
     architecture: Architecture
+    """The model; of a pipeline stage with that stage's number of layers."""
+    links: frozenset[str]
+    """What the rank holds beside layers: embedding, final norm, output."""
+    in_flight: int
+    """Micro-batches whose activations it keeps at once."""
     device: Literal["cpu", "cuda"]
     precision: Precision
     micro_batch: int
@@ -75,18 +81,28 @@ class RankPlan:
         return self.micro_batch * self.accumulation_steps * self.data_parallel_size
 
 
-def plan_rank(config: NeoxConfig, cluster: Cluster) -> RankPlan:
-    """Read the plan off a resolved configuration whose vocabulary is known.
+def plan_stages(config: NeoxConfig, cluster: Cluster) -> list[RankPlan]:
+    """The plan of a rank of each pipeline stage."""
+    return [plan_rank(config, cluster, stage) for stage in range(max(1, config.pipe_parallel_size))]
 
-    ZeRO and number formats are read from the very JSON that DeepSpeed gets. Raises NotBuiltError for a pipeline degree
-    above 1 and for offloading, which this estimate does not cover.
+
+def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
+    """Read the plan of a stage's rank off a resolved configuration whose vocabulary is known.
+
+    ZeRO and number formats are read from the very JSON that DeepSpeed gets. Raises NotBuiltError for offloading, which
+    this estimate does not cover.
     """
     _require_covered(config)
+    architecture, links = _cut_stage(config, stage)
+    stages = max(1, config.pipe_parallel_size)
     engine = deepspeed_json(config)
     zero = engine.get("zero_optimization") or {}
     weight_format = "fp32" if config.precision == "fp32" else "fp16"
     return RankPlan(
-        architecture=Architecture.from_config(config),
+        architecture=architecture,
+        links=links,
+        # One forward, one backward: a stage runs ahead of its first backward pass by the stages that follow it.
+        in_flight=min(stages - stage, config.gradient_accumulation_steps) if stages > 1 else 1,
         device=cluster.device,
         precision=_read_precision(config),
         micro_batch=config.train_micro_batch_size_per_gpu,
@@ -105,6 +121,17 @@ def plan_rank(config: NeoxConfig, cluster: Cluster) -> RankPlan:
         has_decay_groups=config.weight_decay > 0,
         checkpoint_layers=config.checkpoint_num_layers if config.checkpoint_activations else 0,
     )
+
+
+def _cut_stage(config: NeoxConfig, stage: int) -> tuple[Architecture, frozenset[str]]:
+    architecture = Architecture.from_config(config)
+    stages = max(1, config.pipe_parallel_size)
+    chain = list_pipeline_layers(architecture)
+    dealt = deal_stages(architecture, stages, config.pipe_partition_method) if stages > 1 else [range(len(chain))]
+    own = [chain[place] for place in dealt[stage]]
+    kinds = tuple(kind for index, kind in enumerate(architecture.attention_layers) if f"layers.{index}" in own)
+    links = frozenset(own) & {EMBEDDING, FINAL_NORM, OUTPUT}
+    return replace(architecture, num_layers=len(kinds), attention_layers=kinds), links
 
 
 def _read_bytes(number_format: str) -> int:
@@ -134,11 +161,6 @@ def _read_optimizer(config: NeoxConfig) -> OptimizerKind:
 
 
 def _require_covered(config: NeoxConfig) -> None:
-    if config.pipe_parallel_size > 1:
-        raise NotBuiltError(
-            f"pipe_parallel_size is {config.pipe_parallel_size}: the memory estimate covers 1 only; "
-            "set pipe_parallel_size: 1"
-        )
     for key in ("offload_optimizer", "offload_param"):
         if (config.zero_optimization or {}).get(key):
             raise NotBuiltError(f"zero_optimization.{key} is not covered by the memory estimate; remove it")

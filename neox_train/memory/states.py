@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from neox_train.config.stages import EMBEDDING, OUTPUT
 from neox_train.memory.groups import FlatGroup, list_groups
 from neox_train.memory.optimizers import count_state_bytes
 from neox_train.memory.plan import RankPlan
@@ -64,8 +65,14 @@ def count_static(plan: RankPlan) -> StaticBytes:
         master_weights=_FP32 * sum(partitions),
         optimizer_states=count_state_bytes(plan.optimizer, partitions),
         gradients=plan.accumulation_bytes * padded if wrapper == "bf16" else 0,
-        communication=0,
+        communication=count_neighbour_buffers(plan),
     )
+
+
+def count_neighbour_buffers(plan: RankPlan) -> int:
+    """Standing buffers for hidden states from the stage before and their gradients from the stage after."""
+    neighbours = (EMBEDDING not in plan.links) + (OUTPUT not in plan.links)
+    return neighbours * plan.weight_bytes * plan.share_tokens * plan.architecture.hidden_size
 
 
 def _count_unsharded(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
@@ -75,7 +82,7 @@ def _count_unsharded(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticByt
         master_weights=0 if plan.precision == "fp32" else _FP32 * sum(sizes),
         optimizer_states=count_state_bytes(plan.optimizer, sizes),
         gradients=0,
-        communication=0,
+        communication=count_neighbour_buffers(plan),
     )
 
 
@@ -92,5 +99,5 @@ def _count_zero3(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
         master_weights=_FP32 * sum(shares),
         optimizer_states=count_state_bytes(plan.optimizer, shares),
         gradients=plan.accumulation_bytes * sum(shares),
-        communication=plan.communication_bytes * bucket,
+        communication=plan.communication_bytes * bucket + count_neighbour_buffers(plan),
     )

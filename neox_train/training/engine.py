@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def build_engine(
     config: NeoxConfig, architecture: Architecture, context: RankContext
-) -> tuple[DeepSpeedEngine, GPTNeoX]:
+) -> tuple[DeepSpeedEngine, torch.nn.Module]:
     """Build the model with its starting weights, its optimizer, and the engine around both.
 
     The weights depend on ``config.seed`` alone, so they are the same on every rank; the random streams of dropout
@@ -46,11 +46,10 @@ def build_engine(
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
-    recomputed_layers = config.checkpoint_num_layers if config.checkpoint_activations else 0
-    model = GPTNeoX(architecture, checkpoint_layers=recomputed_layers, layers=_choose_layers(config, grid))
+    model = _build_model(config, architecture, grid)
     initialise(model, architecture, config.seed, tensor_rank=grid.place.tp, tensor_size=grid.shape.tp)
     model.to(context.device)
-    groups = group_parameters(model, architecture, config.weight_decay)
+    groups = group_parameters(model, architecture, config.weight_decay, is_whole=grid.shape.pp == 1)
     optimizer = build_optimizer(config, groups, context.device)
     # DeepSpeed prints memory figures while it sets up, whatever its log level.
     with contextlib.redirect_stdout(io.StringIO()):
@@ -58,10 +57,23 @@ def build_engine(
             model=model,
             optimizer=optimizer,
             config=deepspeed_json(config),
-            mpu=grid if grid.shape.tp > 1 else None,
+            mpu=grid if grid.shape.tp > 1 and grid.shape.pp == 1 else None,
         )
     _check_for_overflow_everywhere(engine)
     return engine, model
+
+
+def _build_model(config: NeoxConfig, architecture: Architecture, grid: ParallelGrid) -> torch.nn.Module:
+    recomputed_layers = config.checkpoint_num_layers if config.checkpoint_activations else 0
+    layers = _choose_layers(config, grid)
+    if grid.shape.pp == 1:
+        return GPTNeoX(architecture, checkpoint_layers=recomputed_layers, layers=layers)
+    from neox_train.training.pipeline_model import PipelinedGPTNeoX, StagePlan
+
+    plan = StagePlan(
+        shape=grid.shape, partition_method=config.pipe_partition_method, checkpoint_layers=recomputed_layers
+    )
+    return PipelinedGPTNeoX(architecture, layers, plan)
 
 
 def _choose_layers(config: NeoxConfig, grid: ParallelGrid) -> LayerFactory:

@@ -10,13 +10,16 @@ from neox_train.config.architecture import Architecture
 from neox_train.config.parameters import list_parameters
 
 
-def group_parameters(model: nn.Module, architecture: Architecture, weight_decay: float) -> list[dict[str, Any]]:
+def group_parameters(
+    model: nn.Module, architecture: Architecture, weight_decay: float, *, is_whole: bool = True
+) -> list[dict[str, Any]]:
     """Optimizer groups in table order: matrices decay (embeddings too, as GPT-NeoX), biases and norms do not.
 
-    One group when nothing decays. Raises ValueError when the model's parameters are not the table's.
+    One group when nothing decays. Of a pipeline stage only those it holds; ``is_whole`` wants all of the table. Raises
+    ValueError when the model's parameters are not the table's.
     """
-    table = list_parameters(architecture)
     parameters = dict(model.named_parameters())
+    table = [entry for entry in list_parameters(architecture) if is_whole or entry.name in parameters]
     if set(parameters) != {entry.name for entry in table}:
         raise ValueError("the model's parameters are not those of the canonical table")
     if weight_decay == 0.0:

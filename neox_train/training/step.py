@@ -11,8 +11,9 @@ import torch
 
 from neox_train.training.distributed import RankContext, reduce_sum
 from neox_train.training.optimizer import set_learning_rate
+from neox_train.training.pipeline import measure_pipeline_loss, train_pipeline_batch
 from neox_train.training.stop import stop_requested
-from neox_train.training.update import Update, apply_update
+from neox_train.training.update import Update, apply_update, is_pipeline
 
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
@@ -34,6 +35,9 @@ class StepResult:
 def run_step(engine: DeepSpeedEngine, batches: Batches, *, lr: float, context: RankContext) -> StepResult:
     """Take ``gradient_accumulation_steps`` micro-batches and make one update with the learning rate ``lr``."""
     set_learning_rate(engine.optimizer, lr)
+    if is_pipeline(engine):
+        mean_loss, made = train_pipeline_batch(engine, batches)
+        return StepResult(loss=mean_loss, update=made, stop=reduce_sum([float(stop_requested())], context)[0] > 0)
     accumulation_steps = engine.gradient_accumulation_steps()
     total = torch.zeros((), dtype=torch.float64, device=context.device)
     update = None
@@ -53,6 +57,8 @@ def run_step(engine: DeepSpeedEngine, batches: Batches, *, lr: float, context: R
 @torch.no_grad()
 def measure_validation_loss(engine: DeepSpeedEngine, batches: Batches, context: RankContext) -> float:
     """Mean loss over every rank's validation batches, without dropout; weights and random streams stay as they are."""
+    if is_pipeline(engine):
+        return measure_pipeline_loss(engine, list(batches))
     engine.eval()
     losses = [float(forward_loss(engine, batch, context)) for batch in batches]
     engine.train()

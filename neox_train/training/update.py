@@ -35,12 +35,28 @@ def apply_update(engine: DeepSpeedEngine) -> Update:
         _drop_gradients(engine)
         return Update(False, norm, loss_scale)
     _mark_gradients(engine)
-    engine.step()
+    _step(engine)
     if not engine.was_step_applied():
         return Update(False, math.nan, loss_scale)
     if norm is None:
         norm = float(engine.get_global_grad_norm()) / _norm_scale(engine, loss_scale)
     return Update(True, norm, loss_scale)
+
+
+def _step(engine: DeepSpeedEngine) -> None:
+    if not is_pipeline(engine):
+        engine.step()
+        return
+    # A pipeline's engine has no step of its own to call: this is what its schedule does at the end of a batch.
+    pipeline: Any = engine
+    pipeline._force_grad_boundary = True
+    pipeline._take_model_step(None)
+    pipeline._force_grad_boundary = False
+
+
+def is_pipeline(engine: DeepSpeedEngine) -> bool:
+    """Whether the engine runs micro-batches through stages by itself."""
+    return hasattr(engine, "train_batch")
 
 
 def _norm_before_step(engine: DeepSpeedEngine) -> float | None:

@@ -20,6 +20,7 @@ import torch
 from neox_train.config.architecture import Architecture
 from neox_train.training.distributed import start_process_group
 from neox_train.training.engine import build_engine
+from neox_train.training.pipeline import train_pipeline_batch
 from tests.memory.plans import make_config
 from tests.training.grids import place_on_grid
 
@@ -38,13 +39,18 @@ def measure_case(overrides: dict[str, Any], context: Any) -> dict[str, Any]:
     config = make_config(world_size=context.world_size, **overrides)
     context = place_on_grid(context, config)
     engine, model = build_engine(config, Architecture.from_config(config), context)
-    take_step(engine, config)
+    is_pipeline = config.pipe_parallel_size > 1
+    if is_pipeline:
+        train_pipeline_batch(engine, iter([make_tokens(config).numpy()]))
+    else:
+        take_step(engine, config)
     parts = read_parts(engine, model)
     known = {address for part in parts.values() for address in part}
     others = {address: size for address, size in read_alive().items() if address not in known | before.keys()}
     seen = {name: sum(part.values()) for name, part in parts.items()}
     seen["unlisted"] = sum(others.values())
-    seen["after_backward"] = measure_gradients(engine, model, config, standing=known)
+    if not is_pipeline:
+        seen["after_backward"] = measure_gradients(engine, model, config, standing=known)
     engine.destroy()
     return {"wrapper": type(engine.optimizer).__name__, **seen}
 
@@ -55,9 +61,13 @@ def take_step(engine: Any, config: Any) -> None:
         engine.step()
 
 
-def compute_loss(engine: Any, config: Any) -> torch.Tensor:
+def make_tokens(config: Any) -> torch.Tensor:
     shape = (config.train_micro_batch_size_per_gpu, config.seq_length + 1)
-    tokens = torch.randint(0, config.vocab_size, shape, generator=torch.Generator().manual_seed(3))
+    return torch.randint(0, config.vocab_size, shape, generator=torch.Generator().manual_seed(3))
+
+
+def compute_loss(engine: Any, config: Any) -> torch.Tensor:
+    tokens = make_tokens(config)
     return engine(tokens[:, :-1], tokens[:, 1:])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from neox_train.memory.gradients import count_gradients
-from neox_train.memory.plan import plan_rank
+from neox_train.memory.plan import plan_rank, plan_stages
 from neox_train.memory.states import count_static
 from tests.memory.plans import make_cluster, make_config
 
@@ -22,6 +22,8 @@ BUCKET = 20_000
 """Smaller than the model, so that gradients pass through several buckets."""
 UNLISTED_BYTES = 1500
 """Scalars and rotary tables; the smallest tensor of a part that could be forgotten is far larger."""
+PIPELINE_TOKEN_BYTES = 3 * 8 * 4 * 65
+"""A pipeline's engine keeps its last micro-batch: inputs, targets, and the batch both were cut from."""
 
 
 def _zero(stage: int) -> dict[str, Any]:
@@ -52,6 +54,13 @@ CASES: dict[str, dict[str, Any]] = {
     "fp32 without ZeRO, tensor": {**_zero(0), **TENSOR},
     "bf16 ZeRO 1, tensor and sequence": {**_zero(1), **TENSOR, "sequence_parallel": True, "precision": "bfloat16"},
     "fp32 ZeRO 2, tensor, gated": {**_zero(2), **TENSOR, "activation": "swiglu", "mlp_multiple_of": 2},
+    "fp32 without ZeRO, pipeline": {**_zero(0), "pipe_parallel_size": 2},
+    "bf16 ZeRO 1, pipeline, tied": {
+        **_zero(1),
+        "pipe_parallel_size": 2,
+        "precision": "bfloat16",
+        "no_weight_tying": False,
+    },
     "bf16 ZeRO 2, 8-bit": {**_zero(2), "precision": "bfloat16", "use_bnb_optimizer": True},
 }
 
@@ -93,15 +102,17 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
 @pytest.mark.distributed
 @pytest.mark.parametrize("case", CASES)
 def test_static_bytes_equal_the_engine_s_tensors(case: str, engines: dict[str, list[dict[str, Any]]]) -> None:
-    predicted = count_static(plan_rank(make_config(world_size=RANKS, **CASES[case]), make_cluster()))
-    for seen in engines[case]:
+    plans = plan_stages(make_config(world_size=RANKS, **CASES[case]), make_cluster())
+    for rank, seen in enumerate(engines[case]):
+        predicted = count_static(plans[rank * len(plans) // RANKS])
         for part in ("weights", "master_weights", "optimizer_states", "gradients"):
             assert seen[part] == getattr(predicted, part), f"{part} of {seen['wrapper']}"
-        assert 0 <= seen["unlisted"] - predicted.communication <= UNLISTED_BYTES
+        tokens = PIPELINE_TOKEN_BYTES if len(plans) > 1 else 0
+        assert 0 <= seen["unlisted"] - predicted.communication <= UNLISTED_BYTES + tokens
 
 
 @pytest.mark.distributed
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [case for case in CASES if "pipeline" not in case])
 def test_gradient_bytes_before_the_step_equal_those_of_the_most_loaded_rank(
     case: str, engines: dict[str, list[dict[str, Any]]]
 ) -> None:

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neox_train.errors import NotBuiltError
 from neox_train.memory.activations import count_activations
 from neox_train.memory.estimate import estimate_memory, total_bytes
-from neox_train.memory.plan import RankPlan
+from neox_train.memory.plan import RankPlan, plan_stages
 from neox_train.memory.states import count_static
 from tests.memory.plans import make_cluster, make_config, make_gpu_cluster, make_plan
 
@@ -73,9 +72,13 @@ def test_logits_are_the_largest_part_of_a_small_model_with_a_large_vocabulary() 
     assert tensors["logits_and_loss"] > sum(tensors.values()) / 2
 
 
-def test_parallelism_that_is_not_covered_is_refused() -> None:
-    with pytest.raises(NotBuiltError, match="pipe_parallel_size"):
-        estimate_memory(make_config(world_size=4, pipe_parallel_size=2), make_cluster())
+def test_the_most_loaded_stage_decides() -> None:
+    sizes = {"num_layers": 8, "gradient_accumulation_steps": 4, "train_micro_batch_size_per_gpu": 4}
+    config = make_config(world_size=4, pipe_parallel_size=4, **sizes)
+    stages = [total_bytes(plan) for plan in plan_stages(config, make_cluster())]
+    assert estimate_memory(config, make_cluster()).total == max(stages)
+    assert len(set(stages)) == 4
+    assert max(stages) < estimate_memory(make_config(world_size=1, **sizes), make_cluster()).total
 
 
 def test_tensor_and_sequence_parallelism_take_less_memory() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,60 +42,103 @@ def zero(stage: int) -> dict[str, Any]:
 
 
 TENSOR = {"model_parallel_size": 2}
+PIPELINE = {"pipe_parallel_size": 2}
 SEQUENCE = {**TENSOR, "sequence_parallel": True}
+REFERENCES = {"neox": NEOX, "llama": LLAMA, "learned": LEARNED}
+RECOMPUTED = {"checkpoint_activations": True, "checkpoint_num_layers": 1}
 LAYOUTS: dict[int, dict[str, dict[str, Any]]] = {
     1: {
-        "neox": NEOX,
-        "llama": LLAMA,
-        "learned": LEARNED,
-        "neox-recomputed": {**NEOX, "checkpoint_activations": True, "checkpoint_num_layers": 2},
+        "neox-recomputed": {**NEOX, **RECOMPUTED, "checkpoint_num_layers": 2},
         "neox-gas4": {**NEOX, "gradient_accumulation_steps": 4},
     },
     2: {
         "neox-dp2": NEOX,
         "neox-tp2": {**NEOX, **TENSOR},
-        "neox-tp2-recomputed": {**NEOX, **SEQUENCE, "checkpoint_activations": True, "checkpoint_num_layers": 1},
-        "neox-sp2-gas4": {**NEOX, **SEQUENCE, "gradient_accumulation_steps": 4},
-        "llama-tp2": {**LLAMA, **TENSOR},
-        "llama-sp2": {**LLAMA, **SEQUENCE, **zero(1)},
-        "learned-sp2": {**LEARNED, **SEQUENCE},
+        "llama-sp2-zero1": {**LLAMA, **SEQUENCE, **zero(1)},
+        "neox-pp2": {**NEOX, **PIPELINE},
+        "llama-pp2-recomputed": {**LLAMA, **PIPELINE, **RECOMPUTED, "gradient_accumulation_steps": 2},
         "neox-dp2-zero1": {**NEOX, **zero(1)},
         "neox-dp2-zero2": {**NEOX, **zero(2)},
         "neox-dp2-zero3": {**NEOX, **zero(3)},
     },
     4: {
         "neox-tp2-dp2": {**NEOX, **TENSOR},
-        "neox-tp4": {**NEOX, "model_parallel_size": 4},
-        "llama-sp2-dp2-zero1": {**LLAMA, **SEQUENCE, **zero(1)},
-        "neox-tp2-dp2-zero2": {**NEOX, **TENSOR, **zero(2)},
+        "llama-pp2-sp2-zero1": {**LLAMA, **PIPELINE, **SEQUENCE, **zero(1), "gradient_accumulation_steps": 4},
         "neox-sp2-dp2-zero3": {**NEOX, **SEQUENCE, **zero(3)},
     },
 }
 """By number of processes; a name begins with its model, the reference."""
+MORE: dict[int, dict[str, dict[str, Any]]] = {
+    2: {
+        "neox-tp2-recomputed": {**NEOX, **SEQUENCE, **RECOMPUTED},
+        "neox-sp2-gas4": {**NEOX, **SEQUENCE, "gradient_accumulation_steps": 4},
+        "llama-tp2": {**LLAMA, **TENSOR},
+        "learned-sp2": {**LEARNED, **SEQUENCE},
+        "neox-pp2-zero1-gas4": {**NEOX, **PIPELINE, **zero(1), "gradient_accumulation_steps": 4},
+    },
+    4: {
+        "neox-pp2-dp2": {**NEOX, **PIPELINE, "gradient_accumulation_steps": 2},
+        "learned-pp2-tp2": {**LEARNED, **PIPELINE, **TENSOR},
+        "neox-pp4": {**NEOX, "pipe_parallel_size": 4, "gradient_accumulation_steps": 4},
+        "neox-tp4": {**NEOX, "model_parallel_size": 4},
+        "neox-tp2-dp2-zero2": {**NEOX, **TENSOR, **zero(2)},
+    },
+}
+"""The long lane's."""
+
+Curves = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def trained(dataset: DatasetFolder, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def reference(dataset: DatasetFolder, tmp_path_factory: pytest.TempPathFactory) -> Curves:
+    """Losses and norms of each model in one process."""
+    return _train({1: REFERENCES}, dataset, tmp_path_factory.mktemp("reference"))
+
+
+@pytest.fixture(scope="module")
+def trained(dataset: DatasetFolder, tmp_path_factory: pytest.TempPathFactory) -> Curves:
     """Losses and norms of every layout."""
-    folder = tmp_path_factory.mktemp("layouts")
-    for size, layouts in LAYOUTS.items():
-        job = {"dataset": str(dataset.path), "results": str(folder), "steps": STEPS, "layouts": layouts}
+    return _train(LAYOUTS, dataset, tmp_path_factory.mktemp("layouts"))
+
+
+@pytest.fixture(scope="module")
+def trained_more(dataset: DatasetFolder, tmp_path_factory: pytest.TempPathFactory) -> Curves:
+    """Losses and norms of the long lane's layouts."""
+    return _train(MORE, dataset, tmp_path_factory.mktemp("more"))
+
+
+def _train(layouts: dict[int, dict[str, dict[str, Any]]], dataset: DatasetFolder, folder: Path) -> Curves:
+    for size, named in layouts.items():
+        job = {"dataset": str(dataset.path), "results": str(folder), "steps": STEPS, "layouts": named}
         file = folder / f"job-{size}.json"
         file.write_text(json.dumps(job))
         run_layouts(file, size)
-    return {file.stem: json.loads(file.read_text()) for file in folder.glob("*.json") if "job" not in file.stem}
+    return {name: json.loads((folder / f"{name}.json").read_text()) for named in layouts.values() for name in named}
 
 
-@pytest.mark.parametrize("name", [name for layouts in LAYOUTS.values() for name in layouts if "-" in name])
-def test_a_layout_learns_what_one_process_learns(trained: dict[str, dict[str, Any]], name: str) -> None:
-    reference, layout = trained[name.split("-")[0]], trained[name]
-    assert layout["losses"] == pytest.approx(reference["losses"], rel=1e-5)
-    assert layout["norms"] == pytest.approx(reference["norms"], rel=1e-5)
-    assert layout["validation"] == pytest.approx(reference["validation"], rel=1e-5)
+def _names(layouts: dict[int, dict[str, dict[str, Any]]]) -> list[str]:
+    return [name for named in layouts.values() for name in named]
 
 
-def test_the_reference_learns(trained: dict[str, dict[str, Any]]) -> None:
-    for model in ("neox", "llama", "learned"):
-        losses = trained[model]["losses"]
+def _check(reference: Curves, layout: dict[str, Any], name: str) -> None:
+    expected = reference[name.split("-")[0]]
+    for part in ("losses", "norms", "validation"):
+        assert layout[part] == pytest.approx(expected[part], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", _names(LAYOUTS))
+def test_a_layout_learns_what_one_process_learns(reference: Curves, trained: Curves, name: str) -> None:
+    _check(reference, trained[name], name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", _names(MORE))
+def test_more_layouts_learn_what_one_process_learns(reference: Curves, trained_more: Curves, name: str) -> None:
+    _check(reference, trained_more[name], name)
+
+
+def test_the_reference_learns(reference: Curves) -> None:
+    for model in REFERENCES:
+        losses = reference[model]["losses"]
         assert len(losses) == STEPS
         assert losses[-1] < losses[0] - 0.5

@@ -58,6 +58,8 @@ class EngineState:
     refresh: Callable[[], None]
     """Rebuild the weights that forward reads from the master weights (collective)."""
     position: Position
+    copies: frozenset[str] = frozenset()
+    """Parameters that another stage holds too and writes."""
     loss_scaler: Any = None
     unlink: Callable[[], None] = field(default=lambda: None)
     """Called after optimizer states were replaced, so that the wrapper looks them up again."""

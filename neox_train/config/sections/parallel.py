@@ -17,8 +17,11 @@ class ParallelKeys(BaseModel):
     sequence_parallel: bool = implemented(
         False, "Cut the sequence over tensor-parallel ranks between matrix products (less activation memory)."
     )
-    pipe_partition_method: str = harmless(
-        "type:transformer|mlp", "How layers are dealt to pipeline stages; read only with a pipeline."
+    pipe_partition_method: str = implemented(
+        "type:transformer|mlp",
+        "What pipeline stages have evenly: transformer layers (type:transformer), links of the chain (uniform) or "
+        "parameters (parameters).",
+        pattern="^(uniform|parameters|type:.*transformer.*)$",
     )
     is_pipe_parallel: bool = harmless(False, "Computed from pipe_parallel_size.")
     world_size: int | None = implemented(None, "Number of training processes; comes from the launcher.", ge=1)

@@ -1,4 +1,4 @@
-"""A checkpoint of tensor-parallel ranks: exact at the same degree, and the same training at another one."""
+"""A checkpoint of tensor-parallel ranks or pipeline stages: exact at the same degree, the same training at another."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ MODEL: dict[str, Any] = {
     "activation": "swiglu",
     "mlp_multiple_of": 4,
     "num_kv_heads": 2,
+    "no_weight_tying": False,
     # 97 tokens padded to 256 rows: the second of two shards is padding alone.
     "make_vocab_size_divisible_by": 128,
 }
 TENSOR: dict[str, Any] = {**MODEL, "model_parallel_size": 2, "sequence_parallel": True}
+PIPELINE: dict[str, Any] = {**MODEL, "pipe_parallel_size": 2, "gradient_accumulation_steps": 2}
 SHARDED = {"zero_optimization": {"stage": 1}}
 
 
@@ -41,6 +43,10 @@ def trained(dataset: DatasetFolder, tmp_path_factory: pytest.TempPathFactory) ->
     layouts = {
         "tensor": {**TENSOR, "save_at": SAVED_AT},
         "data": {**MODEL, "save_at": SAVED_AT},
+        "pipeline": {**PIPELINE, **SHARDED, "save_at": SAVED_AT},
+        "pipeline-again": {**PIPELINE, **SHARDED, "restore": step_of("pipeline")},
+        "pipeline-from-tensor": {**PIPELINE, "restore": step_of("tensor")},
+        "tensor-from-pipeline": {**TENSOR, "restore": step_of("pipeline")},
         "tensor-again": {**TENSOR, "restore": step_of("tensor"), "save_at": STEPS},
         "data-from-tensor": {**MODEL, **SHARDED, "restore": step_of("tensor")},
         "tensor-from-data": {**TENSOR, **SHARDED, "restore": step_of("data")},
@@ -56,19 +62,22 @@ def losses(folder: Path, name: str) -> list[float]:
     return list(json.loads((folder / f"{name}.json").read_text())["losses"])
 
 
-def test_the_same_degree_continues_bit_for_bit(trained: Path) -> None:
-    assert losses(trained, "tensor-again") == losses(trained, "tensor")[SAVED_AT:]
+@pytest.mark.parametrize("name", ["tensor", "pipeline"])
+def test_the_same_degree_continues_bit_for_bit(trained: Path, name: str) -> None:
+    assert losses(trained, f"{name}-again") == losses(trained, name)[SAVED_AT:]
 
 
-@pytest.mark.parametrize("name", ["data-from-tensor", "tensor-from-data", "other-padding"])
+@pytest.mark.parametrize(
+    "name",
+    ["data-from-tensor", "tensor-from-data", "other-padding", "pipeline-from-tensor", "tensor-from-pipeline"],
+)
 def test_another_degree_continues_the_same_training(trained: Path, name: str) -> None:
     assert losses(trained, name) == pytest.approx(losses(trained, "data")[SAVED_AT:], rel=1e-5)
 
 
-def test_whole_weights_are_read_from_the_shards(trained: Path) -> None:
-    cut, whole = (
-        read_model_weights(trained / name / "checkpoints" / f"step_{SAVED_AT:08}") for name in ("tensor", "data")
-    )
+@pytest.mark.parametrize("name", ["tensor", "pipeline"])
+def test_whole_weights_are_read_from_the_parts(trained: Path, name: str) -> None:
+    cut, whole = (read_model_weights(trained / run / "checkpoints" / f"step_{SAVED_AT:08}") for run in (name, "data"))
     assert list(cut) == list(whole)
-    for name, tensor in whole.items():
-        torch.testing.assert_close(cut[name], tensor, rtol=1e-4, atol=1e-5)
+    for parameter, tensor in whole.items():
+        torch.testing.assert_close(cut[parameter], tensor, rtol=1e-4, atol=1e-5)

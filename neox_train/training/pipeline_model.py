@@ -1,0 +1,202 @@
+"""GPT-NeoX as DeepSpeed's pipeline module: the same layers as the plain model, one stage of them on each rank."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from deepspeed.pipe import LayerSpec, PipelineModule, TiedLayerSpec
+from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from neox_train.config.architecture import Architecture
+from neox_train.config.grid import GridShape
+from neox_train.config.stages import deal_stages
+from neox_train.model.block import Block
+from neox_train.model.layers import LayerFactory
+from neox_train.model.rotary import Rotary
+
+_TIED = "embeddings"
+_TIED_PREFIX = f"tied_modules.{_TIED}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagePlan:
+    """What decides a pipeline module beside the architecture."""
+
+    shape: GridShape
+    partition_method: str
+    checkpoint_layers: int
+
+
+class PipelinedGPTNeoX(PipelineModule):
+    """The layers of this rank's stage; its parameters go by their canonical names."""
+
+    def __init__(self, architecture: Architecture, layers: LayerFactory, plan: StagePlan) -> None:
+        self._architecture = architecture
+        self._plan = plan
+        topology = PipeModelDataParallelTopology(num_pp=plan.shape.pp, num_mp=plan.shape.tp, num_dp=plan.shape.dp)
+        # DeepSpeed prints the grid and every layer, whatever its log level.
+        with contextlib.redirect_stdout(io.StringIO()):
+            super().__init__(
+                layers=list_specs(architecture, layers), topology=topology, loss_fn=_loss_of(architecture, layers)
+            )
+        mark_counted(self)
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Parameter]]:
+        """Parameters by canonical name: a stage's place in the chain is no part of it."""
+        for name, parameter in super().named_parameters("", recurse, remove_duplicate):
+            yield prefix + _canonical(name), parameter
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Tokens or hidden states in, hidden states or logits out; recomputes chunks of layers where that is asked."""
+        values, waiting = inputs, list(self.forward_funcs)
+        while waiting:
+            chunk = self._take_chunk(waiting)
+            if isinstance(chunk[0], BlockLayer) and self._plan.checkpoint_layers and torch.is_grad_enabled():
+                drops = self._architecture.hidden_dropout or self._architecture.attention_dropout
+                values = checkpoint(_run, chunk, values, use_reentrant=False, preserve_rng_state=bool(drops))
+            else:
+                values = _run(chunk, values)
+        # What is sent to the next stage must lie in one piece; shares of a sequence do not.
+        return values.contiguous()
+
+    def _take_chunk(self, waiting: list[Callable[[torch.Tensor], torch.Tensor]]) -> list[Callable]:
+        chunk = [waiting.pop(0)]
+        while (
+            waiting
+            and len(chunk) < self._plan.checkpoint_layers
+            and all(isinstance(function, BlockLayer) for function in (chunk[0], waiting[0]))
+        ):
+            chunk.append(waiting.pop(0))
+        return chunk
+
+    def _partition_layers(self, method: str = "") -> None:
+        stages = deal_stages(self._architecture, self._plan.shape.pp, self._plan.partition_method)
+        self.parts = [0, *(stage.stop for stage in stages)]
+        own = stages[self._plan.shape.place_of(self.global_rank).pp]
+        self._set_bounds(start=own.start, stop=own.stop)
+
+
+class EmbeddingLayer(nn.Module):
+    """The first link: word (and learned position) embeddings; with tied weights the projection of the last one too."""
+
+    def __init__(self, architecture: Architecture, layers: LayerFactory, *, reads_tokens: bool) -> None:
+        super().__init__()
+        a = architecture
+        self._dropout, self._layers = a.hidden_dropout, layers
+        self.word_embeddings = layers.embedding(a.padded_vocab_size, a.hidden_size)
+        self.position_embeddings = (
+            layers.position_embedding(a.max_position_embeddings, a.hidden_size)
+            if reads_tokens and a.pos_emb == "learned"
+            else None
+        )
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """int64 [batch, sequence] to [batch, sequence or share, hidden]."""
+        hidden = self.word_embeddings(tokens)
+        if self.position_embeddings is not None:
+            hidden = hidden + self.position_embeddings(tokens.shape[1])
+        if not (self.training and self._dropout):
+            return hidden
+        with self._layers.shared_random():
+            return F.dropout(hidden, self._dropout, training=True)
+
+    def project(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Logits by the tied embeddings."""
+        return self._layers.project(hidden, self.word_embeddings.weight)
+
+
+class BlockLayer(nn.Module):
+    """One transformer layer with the rotary tables of a whole sequence."""
+
+    def __init__(self, architecture: Architecture, layers: LayerFactory, rotary: Rotary | None, *, kind: str) -> None:
+        super().__init__()
+        self._rotary, self._length = rotary, architecture.seq_length
+        self.block = Block(architecture, layers, attention_kind=kind)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[batch, sequence or share, hidden] to the same shape."""
+        tables = self._rotary.tables(self._length, hidden.device) if self._rotary else None
+        return self.block(hidden, tables)
+
+
+class FinalNormLayer(nn.Module):
+    """The norm after the last layer."""
+
+    def __init__(self, architecture: Architecture, layers: LayerFactory) -> None:
+        super().__init__()
+        self.final_norm = layers.norm(architecture)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[batch, sequence or share, hidden] to the same shape."""
+        return self.final_norm(hidden)
+
+
+class OutputLayer(nn.Module):
+    """The output projection with weights of its own."""
+
+    def __init__(self, architecture: Architecture, layers: LayerFactory) -> None:
+        super().__init__()
+        self.output = layers.column_linear(architecture.hidden_size, architecture.padded_vocab_size, bias=False)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Hidden states to logits."""
+        return self.output(hidden)
+
+
+def list_specs(architecture: Architecture, layers: LayerFactory) -> list[LayerSpec]:
+    """The chain of ``list_pipeline_layers`` as DeepSpeed builds it: each rank its own part."""
+    a = architecture
+    rotary = Rotary(a.rotary_dim, a.rotary_emb_base) if a.pos_emb == "rotary" else None
+    blocks = [LayerSpec(BlockLayer, a, layers, rotary, kind=kind) for kind in a.attention_layers]
+    norm = LayerSpec(FinalNormLayer, a, layers)
+    if not a.tied_embeddings:
+        embedding = LayerSpec(EmbeddingLayer, a, layers, reads_tokens=True)
+        return [embedding, *blocks, norm, LayerSpec(OutputLayer, a, layers)]
+    tied = {"tied_weight_attr": "word_embeddings.weight"}
+    first = TiedLayerSpec(_TIED, EmbeddingLayer, a, layers, reads_tokens=True, **tied)
+    last = TiedLayerSpec(
+        _TIED, EmbeddingLayer, a, layers, reads_tokens=False, forward_fn=EmbeddingLayer.project, **tied
+    )
+    return [first, *blocks, norm, last]
+
+
+def mark_counted(model: nn.Module) -> None:
+    """Let DeepSpeed's clipping count this stage's parameters, each once.
+
+    It asks whether a parameter is "model parallel", and takes the first rank for the owner of all others, which with
+    stages it is not. What tensor-parallel peers hold alike, and the second copy of tied embeddings, stay uncounted.
+    """
+    is_first_shard = model.mpu().get_slice_parallel_rank() == 0
+    for parameter in model.parameters():
+        if is_first_shard and not parameter.ds_pipe_replicated:
+            parameter.model_parallel = parameter.tensor_model_parallel = True
+
+
+def _loss_of(a: Architecture, layers: LayerFactory) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    def loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return layers.cross_entropy(logits, targets, vocab_size=a.vocab_size)
+
+    return loss
+
+
+def _run(chunk: list[Callable[[torch.Tensor], torch.Tensor]], values: torch.Tensor) -> torch.Tensor:
+    for function in chunk:
+        values = function(values)
+    return values
+
+
+def _canonical(name: str) -> str:
+    """``3.block.mlp.linear1.weight`` is the second layer's: the embedding stands first in the chain."""
+    if name.startswith(_TIED_PREFIX):
+        return name.removeprefix(_TIED_PREFIX)
+    place, _, rest = name.partition(".")
+    return f"layers.{int(place) - 1}.{rest.removeprefix('block.')}" if rest.startswith("block.") else rest
