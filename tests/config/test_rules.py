@@ -37,3 +37,24 @@ def test_saving() -> None:
     assert "a whole number of steps" in refuse_tiny(checkpoint_factor=0)
     assert load_tiny(checkpoint_factor=1.5, checkpoint_scale="log").checkpoint_factor == 1.5
     assert "a number above 1" in refuse_tiny(checkpoint_factor=1, checkpoint_scale="log")
+
+
+def test_tensor_parallelism_names_the_degrees_that_fit() -> None:
+    sentence = refuse_tiny(num_attention_heads=4, model_parallel_size=3, processes=3)
+    assert (
+        "num_attention_heads 4 is not a multiple of model_parallel_size 3; set model_parallel_size to 1 or 2"
+        in sentence
+    )
+    sentence = refuse_tiny(seq_length=62, model_parallel_size=4, sequence_parallel=True, processes=4)
+    assert "seq_length 62 is not a multiple of model_parallel_size 4" in sentence
+    sentence = refuse_tiny(activation="swiglu", model_parallel_size=2, processes=2)
+    assert "set intermediate_size so that it becomes 86, or mlp_multiple_of: 2" in sentence
+
+
+def test_pipelines() -> None:
+    sentence = refuse_tiny(pipe_parallel_size=4, processes=4)
+    assert "pipe_parallel_size 4 is more than num_layers 2" in sentence
+    for stage in (2, 3):
+        sentence = refuse_tiny(pipe_parallel_size=2, zero_optimization={"stage": stage}, processes=2)
+        assert f"zero_optimization.stage {stage} does not go with pipe_parallel_size 2" in sentence
+    assert load_tiny(pipe_parallel_size=2, zero_optimization={"stage": 1}, processes=2).pipe_parallel_size == 2

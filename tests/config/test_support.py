@@ -21,6 +21,7 @@ from tests.config.files import load_tiny, refuse
         {"optimizer": {"type": "SGD", "params": {"lr": 1.0, "momentum": 0.9}}},
         {"use_wandb": False, "te_fp8_margin": 1},
         {"model_parallel_size": 2, "sequence_parallel": True, "processes": 2},
+        {"pipe_parallel_size": 2, "processes": 2},
     ],
 )
 def test_what_trains(change: dict[str, object]) -> None:
@@ -32,7 +33,6 @@ def test_what_trains(change: dict[str, object]) -> None:
     ("change", "named"),
     [
         ({"te_mha": True}, "te_mha: true"),
-        ({"pipe_parallel_size": 2, "processes": 2}, "pipe_parallel_size: 2"),
         ({"attention_config": ["global", "mamba"]}, "attention_config: mamba"),
         ({"pos_emb": "alibi"}, "pos_emb: 'alibi'"),
         ({"moe_num_experts": 8}, "moe_num_experts: 8"),
