@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neox_train.data.corpus import make_tally, read_documents
-from neox_train.data.documents import Document
+from neox_train.data.documents import Document, Tally
 from neox_train.data.encoded import EncodedBatch
 from neox_train.data.encoding import write_splits
 from neox_train.data.fast_encoder import FastEncoder, InexactEncodingError
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from neox_train.config.layout import DatasetFolder
     from neox_train.config.pipeline import DatasetSpec
 
+_KEPT_BYTES = 1 << 26
+
 
 def build_dataset(
     spec: DatasetSpec, folder: DatasetFolder, files: Sequence[SourceFile], report: Callable[[str], None]
@@ -45,6 +47,8 @@ class _Builder:
     scratch: DatasetFolder
     files: Sequence[SourceFile]
     report: Callable[[str], None]
+    kept: tuple[list[Document], Tally] | None = None
+    """The documents of a corpus that is small enough to be parsed once, and what its reading left out."""
 
     def build(self) -> Manifest:
         # Hashes come first: a file that changes while it is read is then found changed by the next call.
@@ -75,6 +79,7 @@ class _Builder:
         tally = make_tally(self.spec.source)
         keys = KeyCollection(self.spec.seed)
         shares = self.spec.splits.model_dump()
+        kept: list[Document] = []
         documents, num_bytes = 0, 0
         with show_progress("reading", source_bytes) as advance:
             for document in read_documents(self.spec.source, self.files, tally):
@@ -83,11 +88,25 @@ class _Builder:
                     return Splitter(shares, self.spec.seed, None), source_bytes
                 documents += 1
                 num_bytes += document.num_bytes
+                if num_bytes <= _KEPT_BYTES:
+                    kept.append(document)
+                elif kept:
+                    kept = []
                 advance(document.num_bytes)
         if not documents:
             raise DataError(f"no document is left of {len(self.files)} source files ({tally}); give files with text")
         self.report(f"{documents} documents, {num_bytes / 1e6:.1f} MB of text ({tally})")
+        if kept:
+            self.kept = kept, tally
         return Splitter(shares, self.spec.seed, keys.keys()), num_bytes
+
+    def _read(self) -> tuple[Iterable[Document], Tally]:
+        """All documents from the first, and the tally of what is left out, whole when the last was read."""
+        if self.kept is not None:
+            documents, tally = self.kept
+            return documents, replace(tally, samples=list(tally.samples))
+        tally = make_tally(self.spec.source)
+        return read_documents(self.spec.source, self.files, tally), tally
 
     def _make_tokenizer(self, splitter: Splitter, num_bytes: int) -> TextTokenizer:
         choice = self.spec.tokenizer
@@ -116,7 +135,7 @@ class _Builder:
                 yield document.text
 
     def _documents(self, advance: Callable[[int], None]) -> Iterator[Document]:
-        for document in read_documents(self.spec.source, self.files, make_tally(self.spec.source)):
+        for document in self._read()[0]:
             advance(document.num_bytes)
             yield document
 
@@ -140,10 +159,10 @@ class _Builder:
         tokenizer_sha256: str,
         num_bytes: int,
     ) -> tuple[dict[str, Split], Dropped]:
-        tally = make_tally(self.spec.source)
+        documents, tally = self._read()
         with show_progress("encoding", num_bytes) as advance:
             splits = write_splits(
-                read_documents(self.spec.source, self.files, tally),
+                documents,
                 tally,
                 names=list(self.spec.splits.model_dump()),
                 splitter=splitter,

@@ -12,7 +12,7 @@ import numpy as np
 from neox_train.data.encoded import EncodedBatch
 from neox_train.data.tokenizer import TextTokenizer
 
-_FIRST_SAMPLE_BYTES = 1 << 17
+_FIRST_SAMPLE_BYTES = 1 << 16
 _LATER_SAMPLE_BYTES = 1 << 12
 _PIECE_CHARACTERS = 2048
 _ADVERSARIAL = (
@@ -22,9 +22,9 @@ _ADVERSARIAL = (
     "\x00\x01\x1f\x7f\x85\xa0\u2028\u200b\ufeff",
     "🙂🏳️‍🌈👩🏽‍🚀 é e\u0301 ﬁ Å ｆｕｌｌ 日本語 עברית हिन्दी \U0010ffff \ud7ff\ue000",
     "\\ud83d\\ude42 \\u0000 \\udc00",
-    "x" * 20_000,
-    "日" * 5_000,
-    " " * 5_000 + "\n" * 300 + "\t" * 70,
+    "x" * 5_000,
+    "日" * 1_000,
+    " " * 1_000 + "\n" * 300 + "\t" * 70,
     "1234567890" * 40 + " 3.14e-10 0x7fff",
     "don't we'll I'M they'Re 'sss ''' don’t",
     "snake_case camelCase ALLCAPS $x+=y<<2; // ---- ==== ####",

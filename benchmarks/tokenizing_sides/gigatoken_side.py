@@ -1,0 +1,34 @@
+"""gigatoken's own rates: its file encoder, then encoding texts that are in memory, cold and warm: CORPUS TOKENIZER."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import awkward  # noqa: F401
+import gigatoken
+
+corpus, file = map(Path, sys.argv[1:])
+content = json.loads(file.read_text())
+content["added_tokens"] = []
+
+
+def load() -> gigatoken.Tokenizer:
+    """A tokenizer whose caches are empty."""
+    return gigatoken.Tokenizer.from_json(json.dumps(content).encode())
+
+
+paths = sorted(corpus.glob("*.jsonl"))
+texts = [json.loads(line)["text"] for path in paths for line in path.read_bytes().splitlines()]
+files, memory, record = load(), load(), {}
+work = {
+    "encode_files_cold": lambda: files.encode_files(gigatoken.gigatoken_rs.JsonlFileSource(paths)),
+    "encode_files_warm": lambda: files.encode_files(gigatoken.gigatoken_rs.JsonlFileSource(paths)),
+    "encode_batch_cold": lambda: memory.encode_batch(texts),
+    "encode_batch_warm": lambda: memory.encode_batch(texts),
+}
+for name, encode in work.items():
+    began = time.perf_counter()
+    encode()
+    record[name] = time.perf_counter() - began
+print(json.dumps(record))

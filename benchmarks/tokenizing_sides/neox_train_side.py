@@ -1,0 +1,27 @@
+"""This project's tokenize stage over a folder of JSON lines: CORPUS TOKENIZER TARGET."""
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import gigatoken  # noqa: F401
+import h5py  # noqa: F401
+
+from neox_train.config.layout import DatasetFolder
+from neox_train.config.pipeline import DatasetSpec
+from neox_train.data.tokenize import tokenize_dataset
+
+corpus, tokenizer, target = sys.argv[1:]
+shutil.rmtree(target, ignore_errors=True)
+spec = DatasetSpec.model_validate(
+    {
+        "source": {"kind": "files", "files": [corpus]},
+        "splits": {"train": 1.0, "validation": 0.0, "test": 0.0},
+        "tokenizer": {"file": tokenizer},
+    }
+)
+began = time.perf_counter()
+tokenize_dataset(spec, DatasetFolder(Path(target)), report=lambda line: print(line, file=sys.stderr))
+print(json.dumps({"seconds": time.perf_counter() - began}))
