@@ -15,7 +15,8 @@ from neox_train.config.cluster import Cluster
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
-from neox_train.files import make_folder, read_json, write_json
+from neox_train.data.manifest import Sources, load_manifest, make_manifest
+from neox_train.files import make_folder, read_json
 from neox_train.monitoring.hardware import describe_host, parse_gpu_lines
 from neox_train.monitoring.provenance import describe_git, write_provenance
 
@@ -23,7 +24,16 @@ from neox_train.monitoring.provenance import describe_git, write_provenance
 @pytest.fixture
 def config(cases: Path, tmp_path: Path) -> NeoxConfig:
     dataset = DatasetFolder(make_folder(tmp_path / "datasets" / "tiny"))
-    write_json(dataset.manifest, {"digest": "d1", "tokenizer_sha256": "t1"})
+    manifest = make_manifest(
+        vocab_size=9,
+        dtype="uint16",
+        eod_token="<|endoftext|>",
+        eod_id=0,
+        tokenizer_sha256="t1",
+        splits={},
+        sources=Sources(files=0, bytes=0, digest=""),
+    )
+    manifest.write(dataset.path)
     files = [cases / "base.yml", cases / "optimizer.yml"]
     return load_config(files, overrides={"data_path": str(dataset.path)}, world_size=1)
 
@@ -36,7 +46,8 @@ def test_the_file_says_what_made_the_run(config: NeoxConfig, tmp_path: Path):
     assert record["packages"]["torch"] == version("torch")
     assert record["profile"] == {"name": "here", "executor": "local", "device": "cpu"}
     assert record["seeds"] == {"model_and_data": config.seed}
-    assert record["digests"] == {"config": config.training_digest(), "dataset": "d1", "tokenizer": "t1"}
+    digest = load_manifest(Path(str(config.data_path))).digest
+    assert record["digests"] == {"config": config.training_digest(), "dataset": digest, "tokenizer": "t1"}
     assert record["machine"]["cpu_cores"] >= 1 and record["machine"]["memory_gib"] > 0
     assert record["earlier_attempts"] == []
 
