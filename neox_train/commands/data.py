@@ -27,11 +27,16 @@ def inspect(
     folder: Folder,
     samples: Annotated[int, typer.Option(help="Documents shown of each split.", min=0)] = 1,
     sample_tokens: Annotated[int, typer.Option(help="Tokens shown of each document.", min=1)] = 64,
+    picture: Annotated[Path | None, typer.Option(help="PNG to draw the document lengths into.")] = None,
 ) -> None:
     """Show counts, document lengths and decoded samples."""
     from neox_train.data.inspection import describe_dataset
+    from neox_train.data.length_picture import draw_lengths
 
     typer.echo(describe_dataset(folder, samples=samples, sample_tokens=sample_tokens))
+    if picture is not None:
+        draw_lengths(folder, picture)
+        typer.echo(f"document lengths: {picture}")
 
 
 def verify(folder: Folder) -> None:

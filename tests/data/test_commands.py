@@ -43,7 +43,8 @@ def test_a_dataset_from_corpus_to_exchange_and_back(call, tmp_path):
     assert "train" in call(*stage).output
     assert "nothing to do" in call(*stage).output
     assert not (folder / "failure.json").exists()
-    assert "48 documents" in call("data", "inspect", folder).output
+    assert "48 documents" in call("data", "inspect", folder, "--picture", tmp_path / "lengths.png").output
+    assert (tmp_path / "lengths.png").read_bytes().startswith(b"\x89PNG")
     assert "as it was written" in call("data", "verify", folder).output
     call("data", "export", folder, tmp_path / "tokens")
     back = tmp_path / "back"
