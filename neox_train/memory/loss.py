@@ -12,13 +12,15 @@ def count_loss(plan: RankPlan) -> int:
 
     Forward: the logits, their fp32 copy without the padding columns (none where there is nothing to change) and the
     log-probabilities. Backward: log-probabilities, the gradient of the loss and the gradient of the logits, in fp32.
-    Cut over tensor-parallel ranks: the logits, their fp32 copy, the exponentials; then probabilities and gradient.
+    Cut over tensor-parallel ranks: the logits and their fp32 copy, which becomes the probabilities; then these and the
+    gradient of the logits, which a CPU computes in fp32 before it rounds to 16 bits.
     """
     a = plan.architecture
     if plan.tensor_parallel_size > 1:
         shard = a.padded_vocab_size // plan.tensor_parallel_size
         logits, full = plan.weight_bytes * plan.tokens * shard, _FP32 * plan.tokens * shard
-        return logits + 2 * full
+        widened = plan.device == "cpu" and plan.precision != "fp32"
+        return logits + full * (2 if widened else 1)
     logits = plan.weight_bytes * plan.tokens * a.padded_vocab_size
     full = _FP32 * plan.tokens * a.vocab_size
     changed = plan.precision != "fp32" or a.vocab_size != a.padded_vocab_size

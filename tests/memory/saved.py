@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -46,8 +47,13 @@ def measure_saved(model: GPTNeoX, tokens: torch.Tensor) -> int:
 
 def measure_peak(model: GPTNeoX, tokens: torch.Tensor) -> int:
     """Most bytes that torch's CPU allocator had handed out at once during one forward and backward pass."""
+    return record_peak(lambda: model.loss(tokens).backward())
+
+
+def record_peak(action: Callable[[], object]) -> int:
+    """Most bytes that torch's CPU allocator had handed out at once, beyond those at the start of ``action``."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
-        model.loss(tokens).backward()
+        action()
     kineto: Any = recorded.profiler
     events = [event for event in kineto.kineto_results.events() if event.name() == "[memory]"]
     held = peak = 0

@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import torch
 import torch.distributed
-import torch.nn.functional as F
 
 from neox_train.model.parallel.group import TensorGroup
 
@@ -29,31 +28,37 @@ def vocabulary_cross_entropy(
 
 
 class _VocabularyCrossEntropy(torch.autograd.Function):
+    """Beside the logits one fp32 tensor of their size lives, forward and backward."""
+
     @staticmethod
     def forward(
         ctx: Any, logits: torch.Tensor, targets: torch.Tensor, first: int, valid: int, group: TensorGroup
     ) -> torch.Tensor:
-        own = logits[:, :valid].float()
-        highest = own.amax(-1) if valid else own.new_full((own.shape[0],), -torch.inf)
+        probabilities = logits[:, :valid].to(torch.float32, copy=True)
+        rows = len(probabilities)
+        highest = probabilities.amax(-1) if valid else probabilities.new_full((rows,), -torch.inf)
         torch.distributed.all_reduce(highest, op=torch.distributed.ReduceOp.MAX, group=group.process_group)
-        exponentials = (own - highest.unsqueeze(-1)).exp_()
         local = targets - first
         is_own = (local >= 0) & (local < valid)
-        local = local.masked_fill(~is_own, 0)
-        target = own.gather(-1, local.unsqueeze(-1)).squeeze(-1) if valid else torch.zeros_like(highest)
-        sums = torch.stack((exponentials.sum(-1), target.masked_fill(~is_own, 0.0)))
+        local = local.masked_fill_(~is_own, 0).unsqueeze(-1)
+        target = probabilities.gather(-1, local).squeeze(-1) if valid else probabilities.new_zeros(rows)
+        probabilities.sub_(highest.unsqueeze(-1)).exp_()
+        sums = torch.stack((probabilities.sum(-1), target.masked_fill(~is_own, 0.0)))
         torch.distributed.all_reduce(sums, group=group.process_group)
         total, target = sums
-        ctx.save_for_backward(exponentials.div_(total.unsqueeze(-1)), local, is_own)
+        ctx.save_for_backward(probabilities.div_(total.unsqueeze(-1)), local, is_own)
         ctx.width, ctx.dtype = logits.shape[-1], logits.dtype
         return (total.log() + highest - target).mean()
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
         probabilities, local, is_own = ctx.saved_tensors
-        gradient = probabilities.clone()
-        if gradient.shape[-1]:
-            gradient.scatter_add_(-1, local.unsqueeze(-1), -is_own.to(gradient.dtype).unsqueeze(-1))
-        gradient.mul_(gradients[0] / len(gradient))
-        padded = F.pad(gradient, (0, ctx.width - gradient.shape[-1]))
-        return padded.to(ctx.dtype), None, None, None, None
+        rows, valid = probabilities.shape
+        scale = gradients[0] / rows
+        gradient = probabilities.new_empty((rows, ctx.width), dtype=ctx.dtype)
+        gradient[:, valid:] = 0.0
+        if valid:
+            torch.mul(probabilities, scale, out=gradient[:, :valid])
+            target = (probabilities.gather(-1, local) - is_own.unsqueeze(-1).float()) * scale
+            gradient.scatter_(-1, local, target.to(ctx.dtype))
+        return gradient, None, None, None, None
