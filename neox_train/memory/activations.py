@@ -29,6 +29,9 @@ def count_embedding(plan: RankPlan) -> int:
     """Bytes saved before the first layer: tokens, positions, rotary tables, dropout."""
     a = plan.architecture
     tokens = _INT64 * plan.micro_batch * (a.seq_length + 1)
+    if plan.tensor_parallel_size > 1:
+        # Looked up are rows of this rank's shard, with a mask of the tokens that other ranks hold.
+        tokens = (_INT64 + 1) * plan.tokens
     positions = _INT64 * a.seq_length if a.pos_emb == "learned" else 0
     tables = 2 * _FP32 * a.seq_length * (a.rotary_dim // 2)
     if EMBEDDING not in plan.links:
@@ -83,7 +86,8 @@ def count_recomputed(plan: RankPlan) -> int:
 def count_backward_temporaries(plan: RankPlan) -> int:
     """Bytes alive beside the saved ones inside a layer's backward pass, at its widest: the MLP's activation."""
     a = plan.architecture
-    return plan.weight_bytes * plan.tokens * a.ffn_width * (2 if a.is_gated else 1) // plan.tensor_parallel_size
+    width = plan.weight_bytes * plan.tokens * a.ffn_width * (2 if a.is_gated else 1) // plan.tensor_parallel_size
+    return width + _count_gathered(plan)
 
 
 def count_hidden(plan: RankPlan) -> int:
@@ -94,6 +98,15 @@ def count_hidden(plan: RankPlan) -> int:
 def _count_share(plan: RankPlan) -> int:
     """Bytes of the part of the residual stream that this rank holds between the layers."""
     return plan.weight_bytes * plan.share_tokens * plan.architecture.hidden_size
+
+
+def _count_gathered(plan: RankPlan) -> int:
+    """Bytes of a gradient gathered over the sequence: the share, the whole, and the whole in the order of the matrix
+    product; gloo copies its input and output.
+    """
+    if not plan.sequence_parallel:
+        return 0
+    return _count_share(plan) + count_hidden(plan) * (4 if plan.device == "cpu" else 2)
 
 
 def _count_attention(plan: RankPlan) -> int:

@@ -22,6 +22,7 @@ from neox_train.training.distributed import start_process_group
 from neox_train.training.engine import build_engine
 from neox_train.training.pipeline import train_pipeline_batch
 from tests.memory.plans import make_config
+from tests.memory.saved import measure_saved
 from tests.training.grids import place_on_grid
 
 Storages = dict[int, int]
@@ -51,6 +52,8 @@ def measure_case(overrides: dict[str, Any], context: Any) -> dict[str, Any]:
     seen["unlisted"] = sum(others.values())
     if not is_pipeline:
         seen["after_backward"] = measure_gradients(engine, model, config, standing=known)
+        if config.model_parallel_size > 1:
+            seen["saved"] = measure_saved(model, make_tokens(config))
     engine.destroy()
     return {"wrapper": type(engine.optimizer).__name__, **seen}
 

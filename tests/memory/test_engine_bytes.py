@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from neox_train.memory.activations import count_activations
 from neox_train.memory.gradients import count_gradients
 from neox_train.memory.plan import plan_rank, plan_stages
 from neox_train.memory.states import count_static
@@ -118,3 +119,16 @@ def test_gradient_bytes_before_the_step_equal_those_of_the_most_loaded_rank(
 ) -> None:
     predicted = count_gradients(plan_rank(make_config(world_size=RANKS, **CASES[case]), make_cluster()))
     assert max(seen["after_backward"] for seen in engines[case]) == predicted.stepped
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("case", [name for name in CASES if "tensor" in name])
+def test_a_tensor_parallel_rank_saves_its_part_of_the_activations(
+    case: str, engines: dict[str, list[dict[str, Any]]]
+) -> None:
+    plan = plan_rank(make_config(world_size=RANKS, **CASES[case]), make_cluster())
+    shard = plan.architecture.padded_vocab_size // RANKS
+    for rank, seen in enumerate(engines[case]):
+        probabilities = 4 * plan.tokens * min(shard, plan.architecture.vocab_size - rank * shard)
+        # With them each target's place and whether it is this rank's own.
+        assert seen["saved"] == count_activations(plan) + probabilities + (8 + 1) * plan.tokens
