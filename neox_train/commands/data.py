@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     group.command("verify")(verify)
     group.command("export")(export)
     group.command("import")(import_)
+    group.command("tokenizer")(tokenizer)
     app.add_typer(group, name="data")
 
 
@@ -84,3 +85,30 @@ def import_(
         raise ConfigError("no files to import; give at least --train PREFIX")
     manifest = import_mmap(prefixes, tokenizer, DatasetFolder(folder), eod_token=end_of_document, report=typer.echo)
     typer.echo(f"{folder}: {describe(manifest)}")
+
+
+def tokenizer(
+    target: Annotated[Path, typer.Argument(help="The tokenizer.json to write.")],
+    gpt2: Annotated[
+        tuple[Path, Path] | None, typer.Option(help="vocab.json and merges.txt of a GPT-2 tokenizer.")
+    ] = None,
+    tiktoken: Annotated[Path | None, typer.Option(help="A .tiktoken rank file.")] = None,
+    pattern: Annotated[str, typer.Option(help="For tiktoken: gpt2, cl100k_base or a regular expression.")] = "gpt2",
+    end_of_document_id: Annotated[int | None, typer.Option(help="For tiktoken: its id, if not the next.")] = None,
+    byte: Annotated[bool, typer.Option("--byte", help="One token a byte.")] = False,
+    end_of_document: Annotated[str, typer.Option(help="Text of the end-of-document token.")] = "<|endoftext|>",
+) -> None:
+    """Write a tokenizer of another format as the tokenizer.json that a dataset's `tokenizer.file` names."""
+    from neox_train.data import tokenizer_formats as formats
+    from neox_train.files import write_text
+
+    if (gpt2 is not None) + (tiktoken is not None) + byte != 1:
+        raise ConfigError("one of --gpt2 VOCAB MERGES, --tiktoken FILE and --byte is wanted")
+    if gpt2 is not None:
+        made = formats.read_gpt2(*gpt2, end_of_document)
+    elif tiktoken is not None:
+        made = formats.read_tiktoken(tiktoken, pattern, end_of_document, end_of_document_id)
+    else:
+        made = formats.make_byte_tokenizer(end_of_document)
+    write_text(target, made.to_str(pretty=True) + "\n")
+    typer.echo(f"{target}: {made.get_vocab_size()} tokens, {end_of_document} is {made.token_to_id(end_of_document)}")

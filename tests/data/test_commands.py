@@ -7,6 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from neox_train.commands import data, tokenize
+from neox_train.data.tokenizer import load_tokenizer
 from neox_train.errors import ConfigError, DataError
 
 PIPELINE = """\
@@ -70,3 +71,11 @@ def test_wrong_names_are_one_sentence(call, tmp_path):
         call("tokenize", "other", "--pipeline", tmp_path / "pipeline.yaml")
     with pytest.raises(ConfigError, match="at least --train"):
         call("data", "import", tmp_path / "new", "--tokenizer", tmp_path / "tokenizer.json")
+
+
+def test_a_tokenizer_of_another_format_is_written(call, tmp_path):
+    target = tmp_path / "tokenizer.json"
+    assert "257 tokens, <|endoftext|> is 256" in call("data", "tokenizer", target, "--byte").output
+    assert load_tokenizer(target).encode_batch(["ab"]) == [[97, 98]]
+    with pytest.raises(ConfigError, match="one of --gpt2"):
+        call("data", "tokenizer", target)
