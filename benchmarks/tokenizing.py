@@ -106,6 +106,7 @@ def main() -> None:
                 "megabytes_of_text": num_bytes / 1e6,
                 "megabytes_per_second": rates,
                 "times_faster": {side: rates["neox-train"] / rate for side, rate in rates.items()},
+                "reading_alone_megabytes_per_second": num_bytes / 1e6 / min(record["reading_alone"] for record in ours),
                 "gigatoken_megabytes_per_second": {key: num_bytes / 1e6 / spent for key, spent in fast.items()},
                 "share_of_gigatoken_encoding": rates["neox-train"] / (num_bytes / 1e6 / fast["encode_batch_warm"]),
                 "identical_ids": equal,

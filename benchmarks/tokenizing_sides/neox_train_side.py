@@ -11,6 +11,8 @@ import h5py  # noqa: F401
 
 from neox_train.config.layout import DatasetFolder
 from neox_train.config.pipeline import DatasetSpec
+from neox_train.data.corpus import make_tally, read_documents
+from neox_train.data.sources import list_sources
 from neox_train.data.tokenize import tokenize_dataset
 
 corpus, tokenizer, target = sys.argv[1:]
@@ -24,4 +26,8 @@ spec = DatasetSpec.model_validate(
 )
 began = time.perf_counter()
 tokenize_dataset(spec, DatasetFolder(Path(target)), report=lambda line: print(line, file=sys.stderr))
-print(json.dumps({"seconds": time.perf_counter() - began}))
+seconds = time.perf_counter() - began
+began = time.perf_counter()
+for _ in read_documents(spec.source, list_sources(spec.source), make_tally(spec.source)):
+    pass
+print(json.dumps({"seconds": seconds, "reading_alone": time.perf_counter() - began}))

@@ -21,6 +21,11 @@ class Document:
     """File, and line where a file holds several documents."""
 
 
+def count_utf8_bytes(text: str) -> int:
+    """Bytes of the text in UTF-8, without making them where it is ASCII; raises UnicodeEncodeError for no text."""
+    return len(text) if text.isascii() else len(text.encode("utf-8"))
+
+
 @dataclass
 class Tally:
     """Counts of what the readers left out."""

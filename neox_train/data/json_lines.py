@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from neox_train.data.documents import Document, Tally
+from neox_train.data.documents import Document, Tally, count_utf8_bytes
 from neox_train.data.open_source import open_source
 from neox_train.data.sources import SourceFile
 
@@ -33,7 +33,7 @@ def read_json_lines(file: SourceFile, text_key: str, tally: Tally) -> Iterator[D
             place = f"{file.name} line {number}"
             try:
                 text = _parse(line, text_key)
-                num_bytes = len(text.encode("utf-8"))
+                num_bytes = count_utf8_bytes(text)
             except UnicodeEncodeError as error:
                 escape = f"\\u{ord(error.object[error.start]):04x}"
                 tally.reject(

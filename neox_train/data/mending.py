@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from neox_train.data.documents import Document
+from neox_train.data.documents import Document, count_utf8_bytes
 from neox_train.errors import DataError
 
 
@@ -14,7 +14,7 @@ def mend_documents(documents: Iterable[Document]) -> Iterator[Document]:
     fix_text = _find_ftfy()
     for document in documents:
         text = fix_text(document.text)
-        yield replace(document, text=text, num_bytes=len(text.encode("utf-8")))
+        yield replace(document, text=text, num_bytes=count_utf8_bytes(text))
 
 
 def _find_ftfy() -> Callable[[str], str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from neox_train.data.documents import Document, Tally
+from neox_train.data.documents import Document, Tally, count_utf8_bytes
 from neox_train.data.sources import SourceFile
 from neox_train.errors import DataError
 
@@ -49,7 +49,7 @@ def _read_rows(file: SourceFile, table: _Parquet | _Arrow, text_key: str, tally:
             if text is None:
                 tally.reject(f"{place}: `{text_key}` holds null; a string is wanted")
                 continue
-            yield Document(text, len(text.encode("utf-8")), place)
+            yield Document(text, count_utf8_bytes(text), place)
 
 
 class _Parquet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from neox_train.data.documents import Document, Tally
+from neox_train.data.documents import Document, Tally, count_utf8_bytes
 from neox_train.data.open_source import open_source
 from neox_train.data.sources import SourceFile
 
@@ -25,4 +25,4 @@ def read_text_file(file: SourceFile, tally: Tally, *, empty_is_error: bool) -> I
         if not text and empty_is_error and not tally.skip_errors:
             tally.reject(f"{file.name} is empty; remove it from `source.files` or put text into it")
         text = text.removeprefix("\ufeff")
-        yield Document(text, len(text.encode("utf-8")), file.name)
+        yield Document(text, count_utf8_bytes(text), file.name)
