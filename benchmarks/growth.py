@@ -74,8 +74,9 @@ def draw(records: list[dict[str, float]], path: Path) -> None:
     figure, (time_axes, memory_axes) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
     sizes = [record["megabytes"] for record in records]
     for axes, key, title in ((time_axes, "seconds", "seconds"), (memory_axes, "peak_memory_mb", "peak memory, MB")):
-        axes.plot(sizes, [record[key] for record in records], marker="o")
-        axes.set(xlabel="corpus, MB of text", ylabel=title, xlim=(0, None), ylim=(0, None))
+        values = [record[key] for record in records]
+        axes.plot(sizes, values, marker="o")
+        axes.set(xlabel="corpus, MB of text", ylabel=title, xlim=(0, None), ylim=(0, 1.1 * max(values)))
     figure.savefig(path, dpi=120)
 
 

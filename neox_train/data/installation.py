@@ -62,5 +62,6 @@ def describe_origin() -> dict[str, Any]:
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": platform.node(),
         "python": platform.python_version(),
-        "packages": {"neox-train": __version__} | {name: version(name) for name in ("tokenizers", "h5py", "numpy")},
+        "packages": {"neox-train": __version__}
+        | {name: version(name) for name in ("tokenizers", "gigatoken", "h5py", "numpy")},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 from collections.abc import Generator, Iterable
 from typing import TypeVar
@@ -52,4 +53,6 @@ def prefetch(items: Iterable[T], depth: int = 2) -> Generator[T, None, None]:
             yield entry[0]
     finally:
         stopped.set()
-        thread.join()
+        # At the interpreter's end daemon threads stand still: waiting for one would never end.
+        if not sys.is_finalizing():
+            thread.join()

@@ -1,4 +1,6 @@
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -69,3 +71,13 @@ def test_no_item_is_kept():
         del item
         gc.collect()
         assert sum(reference() is not None for reference in seen) <= 1
+
+
+@pytest.mark.parametrize("ending", ["", "raise SystemExit(3)", "raise ValueError('x')"])
+def test_a_process_ends_in_the_middle(ending):
+    code = (
+        "import itertools\nfrom neox_train.data.prefetching import prefetch\n"
+        f"items = prefetch(itertools.count())\nkept = [next(items), items]\nkept.append(kept)\n{ending}"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    assert done.returncode == {"": 0, "raise SystemExit(3)": 3}.get(ending, 1)
