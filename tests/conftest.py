@@ -25,6 +25,12 @@ def cases(repository: Path) -> Path:
     return repository / "tests" / "cases"
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked gpu run where there is one, with DS_ACCELERATOR=cuda in the environment."""
+    if item.get_closest_marker("gpu") and os.environ["DS_ACCELERATOR"] == "cpu":
+        pytest.skip("needs a GPU and DS_ACCELERATOR=cuda")
+
+
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """In CI a Slurm or multi-process test that skips is a hole in the proof: make it fail."""
     if os.environ.get("CI") != "true" or call.excinfo is None or not call.excinfo.errisinstance(pytest.skip.Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from deepspeed import comm
@@ -38,6 +38,8 @@ def open_engine(engine: Any, model: torch.nn.Module) -> EngineState:
     names = {parameter: name for name, parameter in model.named_parameters()}
     position = _find_position(engine)
     wrapper = engine.optimizer
+    if hasattr(wrapper, "open_state"):
+        return cast(EngineState, wrapper.open_state(names, position))
     plain = hold_plain if wrapper is engine.basic_optimizer else None
     adapter = _ADAPTERS.get(type(wrapper), plain)
     if adapter is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from neox_train.checkpoint.folders import name_step
 from neox_train.checkpoint.manifest import Manifest
 from neox_train.config.decay_span import default_decay_iters, follows_length
+from neox_train.config.digest import BACKENDS
 from neox_train.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def check_resume(
     ``allow_changes`` (``dataset`` and ``tokenizer`` name those two). A decay that follows train_iters resumes with a
     notice of its own.
     """
-    changes: dict[str, tuple[Any, Any]] = _compare(manifest.training_relevant, config.training_relevant())
+    saved = _drop_backends(manifest.training_relevant)
+    changes: dict[str, tuple[Any, Any]] = _compare(saved, config.training_relevant())
     notices = _judge_decay(changes, manifest, config)
     for name in ("dataset", "tokenizer"):
         if manifest.digests.get(name) != digests.get(name):
@@ -69,6 +71,11 @@ def _judge_decay(changes: dict[str, tuple[Any, Any]], manifest: Manifest, config
         f"resuming {name_step(manifest.step)} with another learning-rate schedule: it follows train_iters, so "
         f"lr_decay_iters is {new} in place of {old} and the rate jumps here; `lr_decay_iters: {old}` keeps the old one"
     ]
+
+
+def _drop_backends(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the keys of who computes a layer, which checkpoints of older versions recorded."""
+    return {key: value for key, value in saved.items() if key not in BACKENDS}
 
 
 def _compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -34,7 +34,9 @@ class Architecture:
     norm: str
     norm_epsilon: float
     activation: str
-    """``gelu`` is the erf form, ``gelu_tanh`` the tanh approximation (``bias_gelu_fusion`` selects it)."""
+    """``gelu`` is the erf form, ``gelu_tanh`` the tanh approximation, which ``bias_gelu_fusion`` and
+    ``te_layernorm_mlp`` select.
+    """
     pos_emb: str
     rotary_pct: float
     rotary_emb_base: int
@@ -75,6 +77,8 @@ class Architecture:
         residual: Residual = "serial"
         if config.gpt_j_residual:
             residual = "parallel_tied" if config.gpt_j_tied else "parallel"
+        # The fused kernels, Transformer Engine's too, have the tanh form only.
+        takes_tanh = config.bias_gelu_fusion or config.te_layernorm_mlp
         return cls(
             num_layers=config.num_layers,
             hidden_size=config.hidden_size,
@@ -89,7 +93,7 @@ class Architecture:
             tied_embeddings=not config.no_weight_tying,
             norm=config.norm,
             norm_epsilon=config.norm_epsilon,
-            activation="gelu_tanh" if config.activation == "gelu" and config.bias_gelu_fusion else config.activation,
+            activation="gelu_tanh" if config.activation == "gelu" and takes_tanh else config.activation,
             pos_emb=config.pos_emb,
             rotary_pct=config.rotary_pct,
             rotary_emb_base=config.rotary_emb_base,

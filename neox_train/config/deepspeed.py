@@ -56,3 +56,11 @@ def deepspeed_json(config: NeoxConfig) -> dict[str, Any]:
     for key, value in (config.deepspeed_extra_args or {}).items():
         result[key] = copy.deepcopy(value)
     return result
+
+
+def flat_masters_json(config: NeoxConfig) -> dict[str, Any]:
+    """JSON for an fp32 engine without ZeRO or clipping: flat master weights do both, and the cast to bf16."""
+    result = deepspeed_json(config)
+    for key in ("bf16", "data_types", "communication_data_type"):
+        result.pop(key, None)
+    return {**result, "zero_optimization": {"stage": 0}, "gradient_clipping": 0.0}

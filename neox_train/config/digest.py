@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from neox_train.config.decay_span import follows_length
+from neox_train.config.fp8 import uses_fp8
 from neox_train.config.keys import read_status
 from neox_train.config.sections.data import DataKeys
 from neox_train.config.sections.logging import LoggingKeys, MonitorKeys, ProfilingKeys
 from neox_train.config.sections.parallel import LaunchKeys, ParallelKeys
+from neox_train.config.sections.speed import SpeedKeys
 from neox_train.config.sections.training import CheckpointKeys, EvaluationKeys
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ _SECTIONS_LEFT_OUT = (
     CheckpointKeys,
     DataKeys,
     EvaluationKeys,
+    SpeedKeys,
 )
 _KEPT = frozenset({"seed", "deterministic", "eod_mask_loss", "pack_impl"})
 _LENGTH_AND_LAYOUT = frozenset(
@@ -51,8 +54,17 @@ _SAID_BY_DERIVED_VALUES = frozenset(
 )
 
 
+BACKENDS = frozenset({"te_mha", "te_layernorm_mlp", "te_columnparallel", "te_rowparallel", "bias_gelu_fusion"})
+"""Keys that say who computes a layer: the same architecture, and the same checkpoint, with either."""
+
+_FP8_PARAMETERS = frozenset(
+    {"te_fp8_format", "te_fp8_wgrad", "te_fp8_amax_history_len", "te_fp8_amax_compute_algo", "te_fp8_margin"}
+)
+
+
 def select_training_relevant(config: NeoxConfig) -> dict[str, Any]:
-    """Keys whose change makes another training: all but length, logging, validation, saving, paths and launching.
+    """Keys whose change makes another training: all but length, logging, validation, saving, paths, launching and
+    choices of implementation.
 
     The layout over processes is left out too: the global batch and the order of the data do not depend on it. Keys
     without effect are left out, and keys whose meaning a derived value already says. Data and tokenizer have digests
@@ -60,12 +72,18 @@ def select_training_relevant(config: NeoxConfig) -> dict[str, Any]:
     its steps: a longer training is not another one.
     """
     sections = frozenset[str]().union(*(section.model_fields for section in _SECTIONS_LEFT_OUT)) - _KEPT
-    dropped = sections | _LENGTH_AND_LAYOUT | _SAID_BY_DERIVED_VALUES
+    dropped = sections | BACKENDS | _LENGTH_AND_LAYOUT | _SAID_BY_DERIVED_VALUES
+    if not uses_fp8(config):
+        dropped |= _FP8_PARAMETERS
     fields = type(config).model_fields
     values = config.to_dict()
     values["lr_decay_iters" if follows_length(values) else "lr_decay_fraction"] = None
-    return {
+    values["norm"] = config.norm.removeprefix("te_")
+    selected = {
         key: value
         for key, value in sorted(values.items())
         if key not in dropped and read_status(fields[key]) != "harmless"
     }
+    if config.activation == "gelu" and (config.bias_gelu_fusion or config.te_layernorm_mlp):
+        selected["activation"] = "gelu_tanh"
+    return selected

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from neox_train.config.conflict import ConflictError
+from neox_train.config.fp8 import uses_fp8, uses_transformer_engine
 from neox_train.config.schema import NeoxConfig
 
 if TYPE_CHECKING:
     from neox_train.config.cluster import Cluster
 
 _FP8_CAPABILITY = 8.9
+_MXFP8_CAPABILITY = 10.0
+_BLOCKWISE_CAPABILITY = 9.0
 _BFLOAT16_CAPABILITY = 8.0
-
-
-def uses_fp8(config: NeoxConfig) -> bool:
-    """Whether FP8 is switched on; the te_fp8_* parameters alone do not."""
-    return config.te_fp8 or config.te_fp8_recipe is not None or config.te_fp8_mha
 
 
 def require_hardware(config: NeoxConfig, cluster: Cluster) -> None:
@@ -42,6 +40,13 @@ def _require_cpu(config: NeoxConfig, cluster: Cluster) -> None:
         raise ConflictError(
             f"FP8 needs a GPU, '{cluster.name}' has CPUs; remove {_name_switch(config)}", _name_switch(config)
         )
+    if uses_transformer_engine(config):
+        raise ConflictError(
+            f"Transformer Engine needs a GPU, '{cluster.name}' has CPUs; set te_mha, te_layernorm_mlp, "
+            "te_columnparallel and te_rowparallel to false (the checkpoints are the same)",
+            "te_mha",
+            "te_layernorm_mlp",
+        )
 
 
 def _require_gpu(config: NeoxConfig, cluster: Cluster) -> None:
@@ -54,6 +59,18 @@ def _require_gpu(config: NeoxConfig, cluster: Cluster) -> None:
             f"FP8 needs compute capability {_FP8_CAPABILITY} (L40S, H100, H200), {kind} of '{cluster.name}' has "
             f"{capability}; remove {switch} and train in precision: bfloat16",
             switch,
+        )
+    if config.te_fp8_recipe == "mxfp8" and capability < _MXFP8_CAPABILITY:
+        raise ConflictError(
+            f"te_fp8_recipe mxfp8 needs compute capability {_MXFP8_CAPABILITY} (B200), {kind} of '{cluster.name}' has "
+            f"{capability}; set te_fp8_recipe: current",
+            "te_fp8_recipe",
+        )
+    if config.te_fp8_recipe == "blockwise" and capability < _BLOCKWISE_CAPABILITY:
+        raise ConflictError(
+            f"te_fp8_recipe blockwise needs compute capability {_BLOCKWISE_CAPABILITY} (H100), {kind} of "
+            f"'{cluster.name}' has {capability}; set te_fp8_recipe: delayed",
+            "te_fp8_recipe",
         )
     if config.precision == "bfloat16" and capability < _BFLOAT16_CAPABILITY:
         raise ConflictError(

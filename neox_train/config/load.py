@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from neox_train.config.conflict import ConflictError
 from neox_train.config.derive import derive_values
 from neox_train.config.extra_args import check_extra_args
+from neox_train.config.fp8 import check_fp8
 from neox_train.config.merge import merge_documents, set_overrides
 from neox_train.config.normalise import normalise_literals, replace_retired, restore_text
 from neox_train.config.notices import list_notices
@@ -59,6 +60,7 @@ def resolve_document(document: Document, *, world_size: int | None = None) -> Ne
         derived = derive_values(keys, world_size, written.get("vocab_size"))
         config = NeoxConfig.model_validate({**keys.model_dump(), **derived})
         check_extra_args(config)
+        check_fp8(config)
     except ConflictError as conflict:
         raise conflict.locate(document.places, document.file) from None
     _check_written(document, written, derived)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neox_train.config.hardware import uses_fp8
+from neox_train.config.fp8 import uses_fp8
 from neox_train.config.keys import read_status
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 

@@ -17,6 +17,7 @@ from neox_train.config.sections.optimizer import OptimizerKeys, ScheduleKeys
 from neox_train.config.sections.parallel import LaunchKeys, ParallelKeys
 from neox_train.config.sections.precision import ActivationCheckpointingKeys, PrecisionKeys
 from neox_train.config.sections.preference import GenerationKeys, LegacyKeys, PreferenceKeys
+from neox_train.config.sections.speed import SpeedKeys
 from neox_train.config.sections.training import BatchKeys, CheckpointKeys, EvaluationKeys
 from neox_train.config.sections.zero import ZeroKeys
 
@@ -35,6 +36,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Learning rate", ScheduleKeys),
     ("Number formats", PrecisionKeys),
     ("ZeRO", ZeroKeys),
+    ("Speed", SpeedKeys),
     ("Activation checkpointing", ActivationCheckpointingKeys),
     ("Checkpoints", CheckpointKeys),
     ("Data", DataKeys),
@@ -64,6 +66,7 @@ class NeoxKeys(
     DataKeys,
     CheckpointKeys,
     ActivationCheckpointingKeys,
+    SpeedKeys,
     ZeroKeys,
     PrecisionKeys,
     ScheduleKeys,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.config.hardware import require_hardware
 from neox_train.config.keys import is_inactive, read_remedy, read_status
 from neox_train.config.reader import show_value
@@ -59,7 +60,13 @@ _BLOCKS_REFUSED = (
 
 def list_unsupported(config: NeoxConfig) -> list[str]:
     """One phrase for each key whose value is known but not built: ``te_mha: true``."""
-    return [*_list_refused(config), *_list_outside_table(config), *_list_optimizer(config), *_list_zero(config)]
+    return [
+        *_list_refused(config),
+        *_list_outside_table(config),
+        *_list_optimizer(config),
+        *_list_zero(config),
+        *_list_transformer_engine(config),
+    ]
 
 
 def _list_refused(config: NeoxConfig) -> list[str]:
@@ -106,6 +113,22 @@ def _list_zero(config: NeoxConfig) -> list[str]:
     if config.zero_stage == 3 and config.use_bnb_optimizer:
         problems.append("use_bnb_optimizer with zero_optimization.stage 3 (built: 0, 1, 2)")
     return problems + [f"zero_optimization.{name}" for name in _BLOCKS_REFUSED if zero.get(name)]
+
+
+def _list_transformer_engine(config: NeoxConfig) -> list[str]:
+    if not uses_transformer_engine(config):
+        return []
+    problems = []
+    if config.model_parallel_size > 1 or config.pipe_parallel_size > 1:
+        problems.append("te_* layers with model_parallel_size or pipe_parallel_size above 1")
+    if config.zero_stage == 3:
+        problems.append("te_* layers with zero_optimization.stage 3 (built: 0, 1, 2)")
+    if config.te_mha or config.te_layernorm_mlp:
+        if config.gpt_j_residual and config.gpt_j_tied:
+            problems.append("gpt_j_tied with te_mha or te_layernorm_mlp")
+        if config.norm == "non_parametric_layernorm":
+            problems.append("norm non_parametric_layernorm with te_mha or te_layernorm_mlp")
+    return problems
 
 
 def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> None:

@@ -10,8 +10,9 @@ from torch import nn
 
 from neox_train.config.architecture import Architecture
 from neox_train.errors import NotBuiltError
+from neox_train.model.heads import split_heads
 from neox_train.model.layers import LayerFactory
-from neox_train.model.rotary import RotaryTables, apply_rotary
+from neox_train.model.rotary import RotaryTables
 
 _FULL_ATTENTION = ("global", "flash")
 
@@ -40,10 +41,7 @@ class SelfAttention(nn.Module):
         projected = self.query_key_value(hidden)
         batch, sequence, _ = projected.shape
         groups = projected.view(batch, sequence, -1, self._queries_per_group + 2, self._head_dim)
-        queries = groups[..., :-2, :].reshape(batch, sequence, -1, self._head_dim)
-        keys, values = groups[..., -2, :], groups[..., -1, :]
-        if rotary is not None:
-            queries, keys = apply_rotary(queries, rotary), apply_rotary(keys, rotary)
+        queries, keys, values = split_heads(groups, rotary)
         dropout = self._dropout if self.training else 0.0
         with self._random() if dropout else nullcontext():
             context = F.scaled_dot_product_attention(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -11,7 +15,12 @@ from neox_train.config.architecture import Architecture
 from neox_train.errors import NotBuiltError
 from neox_train.model.block import Block
 from neox_train.model.layers import LayerFactory, LocalLayers
+from neox_train.model.linear_cross_entropy import linear_cross_entropy
 from neox_train.model.rotary import Rotary, RotaryTables
+
+BlockBuilder = Callable[..., nn.Module]
+"""Makes a layer as ``Block`` does: from (architecture, layers, attention_kind=...)."""
+StackContext = Callable[[], AbstractContextManager[Any]]
 
 _POSITIONS = ("rotary", "learned", "none")
 
@@ -20,11 +29,22 @@ class GPTNeoX(nn.Module):
     """Embeddings, blocks, final norm and output projection under the names of ``list_parameters``.
 
     Parameters are not set here: call ``initialise``, or load every one of them by name. ``checkpoint_layers`` above 0
-    recomputes activations in the backward pass in chunks of that many layers.
+    recomputes activations in the backward pass in chunks of that many layers; ``loss_chunk_tokens`` above 0 computes
+    the loss for that many tokens at a time, so that the logits of a micro-batch never exist at once. ``stack_context``
+    makes the context all blocks run in (FP8); embeddings and the projection to the vocabulary stay outside it.
+    ``recompute`` is called as torch's ``checkpoint``.
     """
 
     def __init__(
-        self, architecture: Architecture, *, checkpoint_layers: int = 0, layers: LayerFactory | None = None
+        self,
+        architecture: Architecture,
+        *,
+        checkpoint_layers: int = 0,
+        loss_chunk_tokens: int = 0,
+        layers: LayerFactory | None = None,
+        build_block: BlockBuilder = Block,
+        stack_context: StackContext = nullcontext,
+        recompute: Callable[..., Any] = checkpoint,
     ) -> None:
         super().__init__()
         a = architecture
@@ -33,11 +53,13 @@ class GPTNeoX(nn.Module):
         self._factory = layers = layers or LocalLayers()
         self.architecture = a
         self.checkpoint_layers = checkpoint_layers
+        self.loss_chunk_tokens = loss_chunk_tokens
+        self._stack_context, self._recompute = stack_context, recompute
         self._rotary = Rotary(a.rotary_dim, a.rotary_emb_base) if a.pos_emb == "rotary" else None
         self.word_embeddings = layers.embedding(a.padded_vocab_size, a.hidden_size)
         if a.pos_emb == "learned":
             self.position_embeddings = layers.position_embedding(a.max_position_embeddings, a.hidden_size)
-        self.layers = nn.ModuleList(Block(a, layers, attention_kind=kind) for kind in a.attention_layers)
+        self.layers = nn.ModuleList(build_block(a, layers, attention_kind=kind) for kind in a.attention_layers)
         self.final_norm = layers.norm(a)
         if not a.tied_embeddings:
             self.output = layers.column_linear(a.hidden_size, a.padded_vocab_size, bias=False)
@@ -47,8 +69,16 @@ class GPTNeoX(nn.Module):
 
         With ``targets`` (int64, the same shape) the mean cross-entropy instead, an fp32 scalar.
         """
-        hidden = self.run_layers(self.embed(tokens), length=tokens.shape[1])
-        logits = self.project(self.final_norm(hidden))
+        hidden = self.final_norm(self.run_layers(self.embed(tokens), length=tokens.shape[1]))
+        if targets is not None and self.loss_chunk_tokens:
+            return linear_cross_entropy(
+                hidden,
+                self._output_weight,
+                targets,
+                vocab_size=self.architecture.vocab_size,
+                chunk_tokens=self.loss_chunk_tokens,
+            )
+        logits = self.project(hidden)
         if targets is None:
             return self._factory.gather_logits(logits)
         return self._factory.cross_entropy(logits, targets, vocab_size=self.architecture.vocab_size)
@@ -73,6 +103,10 @@ class GPTNeoX(nn.Module):
 
     def run_layers(self, hidden: torch.Tensor, *, length: int) -> torch.Tensor:
         """Every block in turn, [batch, sequence, hidden] to the same shape, for sequences of ``length`` tokens."""
+        with self._stack_context():
+            return self._run_stack(hidden, length)
+
+    def _run_stack(self, hidden: torch.Tensor, length: int) -> torch.Tensor:
         tables = self._rotary.tables(length, hidden.device) if self._rotary else None
         if not (self.checkpoint_layers and torch.is_grad_enabled()):
             return _run(self.layers, hidden, tables)
@@ -81,8 +115,14 @@ class GPTNeoX(nn.Module):
         for first in range(0, len(self.layers), self.checkpoint_layers):
             chunk = self.layers[first : first + self.checkpoint_layers]
             # Random state is only worth saving (a device synchronisation) where the recomputation draws from it.
-            hidden = checkpoint(_run, chunk, hidden, tables, use_reentrant=False, preserve_rng_state=has_dropout)
+            hidden = self._recompute(_run, chunk, hidden, tables, use_reentrant=False, preserve_rng_state=has_dropout)
         return hidden
+
+    @property
+    def _output_weight(self) -> torch.Tensor:
+        tied = self.architecture.tied_embeddings
+        weight: torch.Tensor = self.word_embeddings.weight if tied else self.output.weight
+        return weight
 
     def project(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits over the padded vocabulary, by the output matrix or the tied embeddings."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from neox_train.data.blend import BlendedWindows, BlendOrder, document_weights, temper
 from neox_train.data.identity import identify_data, main_path
@@ -82,8 +83,11 @@ class TrainingData:
             order=order,
         )
 
-    def train_batches(self, config: NeoxConfig, context: RankContext, consumed_samples: int) -> Iterator[np.ndarray]:
-        """This rank's micro-batches from the first sample that is not consumed yet, read ahead by a thread."""
+    def train_batches(self, config: NeoxConfig, context: RankContext, consumed_samples: int) -> Iterator[Any]:
+        """This rank's micro-batches from the first sample that is not consumed yet, read ahead by a thread.
+
+        For a GPU they are tensors in pinned memory, which it copies from by itself.
+        """
         batches = iterate_batches(
             self.train,
             self.order,
@@ -93,6 +97,8 @@ class TrainingData:
             gradient_accumulation_steps=config.gradient_accumulation_steps,
             consumed_samples=consumed_samples,
         )
+        if context.device.type == "cuda":
+            return prefetch(torch.from_numpy(batch).pin_memory() for batch in batches)
         return prefetch(batches)
 
     def validation_batches(self, config: NeoxConfig, context: RankContext) -> Iterator[np.ndarray]:

@@ -12,16 +12,21 @@ import numpy as np
 import torch
 
 from neox_train.config.architecture import Architecture
-from neox_train.config.deepspeed import deepspeed_json
+from neox_train.config.deepspeed import deepspeed_json, flat_masters_json
 from neox_train.errors import ConfigError
 from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.model.initialisation import initialise
 from neox_train.model.layers import LayerFactory, LocalLayers
 from neox_train.model.parallel.layers import ParallelLayers
+from neox_train.training.compilation import compile_blocks, prefer_fast_attention
 from neox_train.training.distributed import RankContext
+from neox_train.training.flat_engine import attach_flat_masters, build_flat_masters
+from neox_train.training.flat_masters import FlatMasters
 from neox_train.training.grid import ParallelGrid
+from neox_train.training.implementations import Implementations
 from neox_train.training.optimizer import build_optimizer
 from neox_train.training.parameter_groups import group_parameters
+from neox_train.training.transformer_engine import choose_layers
 
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
@@ -46,28 +51,44 @@ def build_engine(
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
-    model = _build_model(config, architecture, grid)
+    choice = Implementations.choose(config, context.device)
+    model = _build_model(config, architecture, grid, choice)
     initialise(model, architecture, config.seed, tensor_rank=grid.place.tp, tensor_size=grid.shape.tp)
     model.to(context.device)
+    prefer_fast_attention(context.device)
+    if choice.compiled_blocks:
+        compile_blocks(model)
     groups = group_parameters(model, architecture, config.weight_decay, is_whole=grid.shape.pp == 1)
-    optimizer = build_optimizer(config, groups, context.device)
+    if choice.flat_masters:
+        optimizer, settings = build_flat_masters(config, groups), flat_masters_json(config)
+    else:
+        optimizer, settings = build_optimizer(config, groups, context.device), deepspeed_json(config)
     # DeepSpeed prints memory figures while it sets up, whatever its log level.
     with contextlib.redirect_stdout(io.StringIO()):
         engine, *_ = deepspeed.initialize(
             model=model,
             optimizer=optimizer,
-            config=deepspeed_json(config),
+            config=settings,
             mpu=grid if grid.shape.tp > 1 and grid.shape.pp == 1 else None,
         )
+    if isinstance(optimizer, FlatMasters):
+        attach_flat_masters(engine, optimizer, config)
     _check_for_overflow_everywhere(engine)
     return engine, model
 
 
-def _build_model(config: NeoxConfig, architecture: Architecture, grid: ParallelGrid) -> torch.nn.Module:
+def _build_model(
+    config: NeoxConfig, architecture: Architecture, grid: ParallelGrid, choice: Implementations
+) -> torch.nn.Module:
     recomputed_layers = config.checkpoint_num_layers if config.checkpoint_activations else 0
     layers = _choose_layers(config, grid)
     if grid.shape.pp == 1:
-        return GPTNeoX(architecture, checkpoint_layers=recomputed_layers, layers=layers)
+        return GPTNeoX(
+            architecture,
+            checkpoint_layers=recomputed_layers,
+            loss_chunk_tokens=choice.loss_chunk_tokens,
+            **{"layers": layers, **choose_layers(config)},
+        )
     from neox_train.training.pipeline_model import PipelinedGPTNeoX, StagePlan
 
     plan = StagePlan(
@@ -91,12 +112,16 @@ def seed_random_streams(seed: int) -> None:
 
 def describe_precision(engine: DeepSpeedEngine) -> str:
     """One line that states the types the engine really uses, for the head of the log."""
-    model_dtype, accumulation_dtype = engine.get_data_types()
+    if isinstance(engine.optimizer, FlatMasters):
+        model_dtype, accumulation_dtype, communication_dtype = engine.optimizer.describe_types()
+    else:
+        model_dtype, accumulation_dtype = engine.get_data_types()
+        communication_dtype = engine.communication_data_type
     parts = {
         "GEMMs": _name_gemms(model_dtype, engine.device),
         "master weights": "float32",
         "gradient accumulation": _name(accumulation_dtype),
-        "communication": _name(engine.communication_data_type),
+        "communication": _name(communication_dtype),
     }
     return "precision: " + ", ".join(f"{what} {dtype}" for what, dtype in parts.items())
 

@@ -12,6 +12,7 @@ import torch
 from neox_train.checkpoint.reader import restore_checkpoint
 from neox_train.checkpoint.state import TrainerState
 from neox_train.config.architecture import Architecture
+from neox_train.config.fp8 import uses_fp8
 from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.support import require_trainable
@@ -23,11 +24,13 @@ from neox_train.training.distributed import RankContext, leave_at_exit, run_on_m
 from neox_train.training.engine import build_engine, describe_precision
 from neox_train.training.failures import explain_failures
 from neox_train.training.finished import write_finished
+from neox_train.training.fp8_state import FP8_STATE, restore_fp8_state
 from neox_train.training.loop import FINISHED, TrainingLoop
 from neox_train.training.meter import IntervalMeter
 from neox_train.training.progress import say
 from neox_train.training.resume import Start, checkpoint_root, choose_start
 from neox_train.training.saving import CheckpointKeeper
+from neox_train.training.transformer_engine import describe_fp8
 from neox_train.training.watchdog import watch_launcher
 
 if TYPE_CHECKING:
@@ -106,8 +109,13 @@ def _prepare(
     state = TrainerState()
     if start.folder is not None:
         state = restore_checkpoint(start.folder, engine=engine, model=model, config=config)
+        saved = state.extra.pop(FP8_STATE, None)
+        if saved and uses_fp8(config):
+            restore_fp8_state(model, saved, tokens=config.seq_length, device=context.device)
     run_on_main(lambda: trim_metrics(run.metrics, state.step))
     _say(context, describe_precision(engine))
+    if told := describe_fp8(config):
+        _say(context, told)
     for sentence in (*config.notices, *start.notices, *warnings, *filter(None, [data.notice])):
         _say(context, sentence)
     _say(context, f"step {state.step} of {config.train_iters}" + (f", from {start.folder}" if start.folder else ""))

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neox_train.checkpoint.state import TrainerState
+from neox_train.config.fp8 import uses_fp8
 from neox_train.errors import NonFiniteError
 from neox_train.monitoring.metrics import MetricsWriter
 from neox_train.training.cadence import last_step, logs_at, saves_at, validates_at
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext, reduce_max
 from neox_train.training.finished import PEAK_MEMORY_GIB, SAVE_SECONDS, SECONDS, TRAIN_LOSS
+from neox_train.training.fp8_state import FP8_STATE, capture_fp8_state
 from neox_train.training.meter import IntervalMeter, finite_or_none, measure_peak_memory_gib
 from neox_train.training.nonfinite import SkipCounter, not_finite_at_the_end
 from neox_train.training.progress import format_step, say
@@ -26,6 +28,7 @@ from neox_train.training.schedule import LearningRateSchedule
 from neox_train.training.stall import StallWatch
 from neox_train.training.step import StepResult, measure_validation_loss, run_step
 from neox_train.training.stop import stop_reason
+from neox_train.training.transformer_engine import prove_fp8
 
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
@@ -52,6 +55,7 @@ class TrainingLoop:
     """Folder of the newest checkpoint."""
 
     def __post_init__(self) -> None:
+        self._first_step = self.state.step + 1
         self._last_step = last_step(self.config)
         self._schedule = LearningRateSchedule.from_config(self.config)
         self._skips = SkipCounter(total=self.state.skipped_steps)
@@ -97,6 +101,8 @@ class TrainingLoop:
         )
         self.state.skipped_steps = self._skips.total
         self.state.extra[TRAIN_LOSS] = finite_or_none(result.loss)
+        if self.state.step == self._first_step and uses_fp8(self.config):
+            self._say(prove_fp8(self.keeper.model, self.config))
         if logs_at(self.config, self.state.step) or result.stop:
             self._log(result, lr)
         return result
@@ -147,6 +153,8 @@ class TrainingLoop:
 
     def _save(self, *, prune: bool = True) -> None:
         self.state.extra[SECONDS] = self._seconds_before + time.monotonic() - self._started
+        if uses_fp8(self.config) and (scales := capture_fp8_state(self.keeper.model)):
+            self.state.extra[FP8_STATE] = scales
         began = time.monotonic()
         self.saved = self.keeper.save(self.state, prune=prune)
         seconds = time.monotonic() - began

@@ -23,7 +23,7 @@ def build_optimizer(config: NeoxConfig, groups: ParameterGroups, device: torch.d
     ``use_bnb_optimizer`` keeps Adam's states in 8 bits. Raises NotBuiltError for a type that is not built here.
     """
     kind = config.optimizer_type
-    params = _select_params(config)
+    params = select_params(config)
     if kind in ("adam", "adamw"):
         if config.use_bnb_optimizer:
             from neox_train.training.eight_bit import build_adam_8bit
@@ -48,7 +48,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
         group["lr"] = lr
 
 
-def _select_params(config: NeoxConfig) -> dict[str, Any]:
+def select_params(config: NeoxConfig) -> dict[str, Any]:
     """The parameters the type reads; ``require_trainable`` has refused any other that would have an effect."""
     given: dict[str, Any] = dict((config.optimizer or {}).get("params", {}))
     read = OPTIMIZER_PARAMS.get(config.optimizer_type, ())

@@ -18,7 +18,7 @@ from neox_train.training.update import Update, apply_update, is_pipeline
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
 
-Batches = Iterator[np.ndarray]
+Batches = Iterator[np.ndarray] | Iterator[torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def measure_validation_loss(engine: DeepSpeedEngine, batches: Batches, context: 
     return total / count
 
 
-def forward_loss(engine: DeepSpeedEngine, batch: np.ndarray, context: RankContext) -> torch.Tensor:
+def forward_loss(engine: DeepSpeedEngine, batch: np.ndarray | torch.Tensor, context: RankContext) -> torch.Tensor:
     """Mean cross-entropy, fp32, of one micro-batch int64 [micro-batch, seq_length + 1]."""
-    tokens = torch.from_numpy(batch).to(context.device, non_blocking=True)
+    tokens = torch.as_tensor(batch).to(context.device, non_blocking=True)
     return engine(tokens[:, :-1], tokens[:, 1:])

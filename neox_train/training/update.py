@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from neox_train.training.flat_masters import FlatMasters
+
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
 
@@ -29,6 +31,8 @@ def apply_update(engine: DeepSpeedEngine) -> Update:
     ZeRO and the 16-bit wrappers look for values that are not finite themselves. Plain fp32 and DeepSpeed's
     bf16 optimizer with fp32 accumulation do not, so their norm is taken first.
     """
+    if isinstance(engine.optimizer, FlatMasters):
+        return _update_flat_masters(engine, engine.optimizer)
     loss_scale = _loss_scale(engine)
     norm = _norm_before_step(engine)
     if norm is not None and not math.isfinite(norm):
@@ -57,6 +61,15 @@ def _step(engine: DeepSpeedEngine) -> None:
 def is_pipeline(engine: DeepSpeedEngine) -> bool:
     """Whether the engine runs micro-batches through stages by itself."""
     return hasattr(engine, "train_batch")
+
+
+def _update_flat_masters(engine: DeepSpeedEngine, optimizer: FlatMasters) -> Update:
+    """The update kernel itself skips; the host learns of it afterwards, with the norm."""
+    engine.step()
+    norm = optimizer.grad_norm.item()
+    applied = math.isfinite(norm)
+    engine.skipped_steps += not applied
+    return Update(applied, norm, None)
 
 
 def _norm_before_step(engine: DeepSpeedEngine) -> float | None:

@@ -25,11 +25,13 @@ from neox_train.checkpoint.reader import restore_checkpoint
 from neox_train.checkpoint.state import TrainerState
 from neox_train.checkpoint.writer import save_checkpoint
 from neox_train.config.architecture import Architecture
-from neox_train.config.deepspeed import deepspeed_json
+from neox_train.config.deepspeed import deepspeed_json, flat_masters_json
 from neox_train.config.load import load_config
 from neox_train.errors import UserError
 from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.model.initialisation import initialise
+from neox_train.training.flat_engine import attach_flat_masters, build_flat_masters
+from neox_train.training.flat_masters import FlatMasters
 from tests.checkpoint.digest import SAMPLES, VOCAB_SIZE, digest
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
@@ -96,9 +98,15 @@ def build_engine(config: Any) -> tuple[Any, GPTNeoX]:
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.dim() == 1]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
-    engine, *_ = deepspeed.initialize(
-        model=model, optimizer=build_optimizer(config, groups), config=deepspeed_json(config)
-    )
+    if not config.flat_master_weights:
+        engine, *_ = deepspeed.initialize(
+            model=model, optimizer=build_optimizer(config, groups), config=deepspeed_json(config)
+        )
+        return engine, model
+    groups = [{**group, "lr": 1e-3} for group in groups]
+    optimizer = build_flat_masters(config, groups)
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=flat_masters_json(config))
+    attach_flat_masters(engine, optimizer, config)
     return engine, model
 
 
@@ -124,11 +132,12 @@ def train_step(engine: Any, state: TrainerState) -> str:
 def digest_engine(engine: Any, model: torch.nn.Module) -> dict[str, str]:
     """SHA-256 of this rank's weights, and of every tensor and number of its optimizer's state."""
     seen = {f"weights {name}": digest(parameter) for name, parameter in model.named_parameters()}
-    groups = engine.basic_optimizer.param_groups
+    base = getattr(engine.basic_optimizer, "base", engine.basic_optimizer)
+    groups = base.param_groups
     tensors = [tensor for group in groups for tensor in group["params"]]
     for index, tensor in enumerate(tensors or engine.optimizer.fp32_partitioned_groups_flat):
         seen[f"master {index}"] = digest(tensor)
-        for key, value in engine.basic_optimizer.state.get(tensor, {}).items():
+        for key, value in base.state.get(tensor, {}).items():
             seen[f"{key} {index}"] = digest(value) if torch.is_tensor(value) else repr(value)
     seen["lr"] = repr([group["lr"] for group in groups])
     return seen
@@ -142,6 +151,8 @@ def digest_whole(engine: Any, model: GPTNeoX) -> dict[str, str]:
     wrapper = engine.optimizer
     if getattr(wrapper, "round_robin_gradients", False):
         return {}
+    if isinstance(wrapper, FlatMasters):
+        return digest_flat(wrapper, model)
     if hasattr(wrapper, "_lazy_init_hp_params_optimizer_state"):
         # DeepSpeed links after the first group's step, when the second has no states yet.
         wrapper._hp_optimizer_states_linked = False
@@ -162,6 +173,26 @@ def digest_whole(engine: Any, model: GPTNeoX) -> dict[str, str]:
             if whole is not None:
                 is_vocabulary = name in ("word_embeddings.weight", "output.weight")
                 seen[f"{key or 'master'} {name}"] = digest(whole[:VOCAB_SIZE] if is_vocabulary else whole)
+    return seen
+
+
+def digest_flat(optimizer: FlatMasters, model: GPTNeoX) -> dict[str, str]:
+    """The same of flat master weights, whose partitions are gathered here."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    seen = {}
+    for group in optimizer.flat_groups:
+        sources = {"master": group.master.detach(), **optimizer.base.state.get(group.master, {})}
+        for key in ("master", "exp_avg", "exp_avg_sq"):
+            if key not in sources:
+                continue
+            parts = [torch.empty_like(sources[key]) for _ in range(group.shards)]
+            if group.shards > 1:
+                torch.distributed.all_gather(parts, sources[key])
+            else:
+                parts = [sources[key]]
+            for parameter, whole in zip(group.parameters, group.views(torch.cat(parts)), strict=True):
+                is_vocabulary = names[parameter] in ("word_embeddings.weight", "output.weight")
+                seen[f"{key} {names[parameter]}"] = digest(whole[:VOCAB_SIZE] if is_vocabulary else whole)
     return seen
 
 

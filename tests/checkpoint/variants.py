@@ -15,6 +15,7 @@ def _stage(stage: int, **zero: Any) -> dict[str, Any]:
 
 _BF16 = {"precision": "bfloat16"}
 _BF16_GRADIENTS = {**_BF16, "data_types": {"grad_accum_dtype": "bf16"}}
+_FLAT = {**_BF16, "flat_master_weights": True}
 _EIGHT_BIT = {"use_bnb_optimizer": True}
 
 EXACT: dict[str, dict[str, Any]] = {
@@ -26,6 +27,8 @@ EXACT: dict[str, dict[str, Any]] = {
     "bf16-zero1": {**_stage(1), **_BF16},
     "bf16-zero1-bf16-gradients": {**_stage(1), **_BF16_GRADIENTS},
     "bf16-zero2": {**_stage(2), **_BF16},
+    "bf16-zero0-flat": {**_stage(0), **_FLAT},
+    "bf16-zero1-flat": {**_stage(1), **_FLAT},
     "fp32-zero3": _stage(3),
     "bf16-zero3": {**_stage(3), **_BF16},
 }
@@ -43,6 +46,8 @@ OPTIMIZER = {
     "bf16-zero1": "BF16_Optimizer",
     "bf16-zero1-bf16-gradients": "DeepSpeedZeroOptimizer",
     "bf16-zero2": "DeepSpeedZeroOptimizer",
+    "bf16-zero0-flat": "FlatMasters",
+    "bf16-zero1-flat": "FlatMasters",
     "fp32-zero3": "DeepSpeedZeroOptimizer_Stage3",
     "bf16-zero3": "DeepSpeedZeroOptimizer_Stage3",
 }

@@ -110,10 +110,11 @@ def test_overrides(cases: Path) -> None:
 
 
 def test_what_is_not_built_is_said_and_shown(cases: Path) -> None:
-    result = call("show", cases / "base.yml", cases / "optimizer.yml", "--override", "te_mha=true")
+    switched = ("--override", "te_fp8_mha=true", "--override", "te_mha=true", "--override", "precision=bfloat16")
+    result = call("show", cases / "base.yml", cases / "optimizer.yml", *switched)
     assert result.exit_code == 0
-    assert "not built yet, training refuses it: te_mha: true" in result.stderr
-    assert yaml.safe_load(result.stdout)["te_mha"] is True
+    assert "not built yet, training refuses it: te_fp8_mha: true" in result.stderr
+    assert yaml.safe_load(result.stdout)["te_fp8_mha"] is True
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_what_is_not_built_is_said_and_shown(cases: Path) -> None:
     [
         ("train-iters", ["Optimizer steps", "in force", "default: null"]),
         ("rope_fusion", ["without effect"]),
-        ("te_mha", ["not built"]),
+        ("te_fp8_mha", ["not built"]),
         ("ffn_width", ["computed from other keys"]),
         ("save_interval", ["write checkpoint_factor"]),
         ("iteration", ["instead:"]),

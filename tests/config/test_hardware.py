@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from neox_train.config.cluster import Cluster, Gpu
-from neox_train.config.hardware import require_hardware, uses_fp8
+from neox_train.config.fp8 import uses_fp8
+from neox_train.config.hardware import require_hardware
 from tests.config.files import load_tiny, refuse
 
 
@@ -16,7 +17,7 @@ CPU = Cluster()
 
 @pytest.mark.parametrize("switch", [{"te_fp8": True}, {"te_fp8_recipe": "delayed"}, {"te_fp8_mha": True}])
 def test_fp8_needs_capability_8_9(switch: dict[str, object]) -> None:
-    config = load_tiny(**switch)
+    config = load_tiny(te_mha=True, precision="bfloat16", **switch)
     require_hardware(config, gpus("l40s", 8.9))
     require_hardware(config, gpus("h100", 9.0))
     sentence = refuse(lambda: require_hardware(config, gpus("a100", 8.0)))
@@ -24,6 +25,20 @@ def test_fp8_needs_capability_8_9(switch: dict[str, object]) -> None:
     assert "precision: bfloat16" in sentence
     assert next(iter(switch)) in sentence
     assert "FP8 needs a GPU" in refuse(lambda: require_hardware(config, CPU))
+
+
+def test_recipes_of_later_gpus_are_refused_on_earlier_ones() -> None:
+    layers = {"te_mha": True, "precision": "bfloat16"}
+    mxfp8, blockwise = load_tiny(**layers, te_fp8_recipe="mxfp8"), load_tiny(**layers, te_fp8_recipe="blockwise")
+    require_hardware(mxfp8, gpus("b200", 10.0))
+    assert "te_fp8_recipe: current" in refuse(lambda: require_hardware(mxfp8, gpus("h100", 9.0)))
+    assert "te_fp8_recipe: delayed" in refuse(lambda: require_hardware(blockwise, gpus("l40s", 8.9)))
+
+
+def test_transformer_engine_is_refused_on_cpus_and_runs_in_16_bits_on_an_a100() -> None:
+    config = load_tiny(te_mha=True, te_layernorm_mlp=True, precision="bfloat16")
+    require_hardware(config, gpus("a100", 8.0))
+    assert "Transformer Engine needs a GPU" in refuse(lambda: require_hardware(config, CPU))
 
 
 def test_fp8_parameters_alone_switch_nothing_on() -> None:

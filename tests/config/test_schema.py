@@ -11,7 +11,16 @@ from neox_train.config.schema import SECTIONS, NeoxConfig, NeoxKeys
 from neox_train.config.show import render_config
 from tests.config.files import load_tiny
 
-NEW_KEYS = {"blend_temperature", "deterministic", "te_fp8", "te_fp8_recipe", "wsd_decay_fraction"}
+NEW_KEYS = {
+    "blend_temperature",
+    "deterministic",
+    "flat_master_weights",
+    "loss_chunk_tokens",
+    "te_fp8",
+    "te_fp8_recipe",
+    "torch_compile",
+    "wsd_decay_fraction",
+}
 READ_AS_ANOTHER_KEY = {"clip_grad"}
 DERIVED_ONLY = {"lr", "optimizer_type", "zero_stage", "padded_vocab_size"}
 

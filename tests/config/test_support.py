@@ -22,6 +22,8 @@ from tests.config.files import load_tiny, refuse
         {"use_wandb": False, "te_fp8_margin": 1},
         {"model_parallel_size": 2, "sequence_parallel": True, "processes": 2},
         {"pipe_parallel_size": 2, "processes": 2},
+        {"te_mha": True, "te_layernorm_mlp": True, "te_columnparallel": True, "norm": "te_rmsnorm"},
+        {"te_mha": True, "te_fp8": True, "precision": "bfloat16"},
     ],
 )
 def test_what_trains(change: dict[str, object]) -> None:
@@ -32,7 +34,8 @@ def test_what_trains(change: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"te_mha": True}, "te_mha: true"),
+        ({"finetune": True, "te_mha": True, "zero_optimization": {"stage": 3}}, "te_* layers with zero"),
+        ({"te_mha": True, "model_parallel_size": 2, "processes": 2}, "te_* layers with model_parallel_size"),
         ({"attention_config": ["global", "mamba"]}, "attention_config: mamba"),
         ({"pos_emb": "alibi"}, "pos_emb: 'alibi'"),
         ({"moe_num_experts": 8}, "moe_num_experts: 8"),
@@ -56,8 +59,8 @@ def test_what_does_not_train_is_named(change: dict[str, object], named: str) -> 
 
 
 def test_all_that_is_missing_stands_in_one_sentence() -> None:
-    sentence = refuse(lambda: require_trainable(load_tiny(te_mha=True, moe_num_experts=2)))
-    assert "te_mha" in sentence and "moe_num_experts" in sentence
+    sentence = refuse(lambda: require_trainable(load_tiny(use_wandb=True, moe_num_experts=2)))
+    assert "use_wandb" in sentence and "moe_num_experts" in sentence
 
 
 def test_training_needs_a_length() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -67,15 +67,27 @@ class OtherLayerKeys(BaseModel):
 class TransformerEngineKeys(BaseModel):
     """Transformer Engine layers and FP8."""
 
-    te_columnparallel: bool = refused(False, "Column-parallel matrices by Transformer Engine.")
-    te_rowparallel: bool = refused(False, "Row-parallel matrices by Transformer Engine.")
-    te_layernorm_mlp: bool = refused(False, "Norm and MLP in one Transformer Engine layer.")
-    te_mha: bool = refused(False, "Attention by Transformer Engine.")
-    te_fp8: bool = refused(False, "New here: switch FP8 on (compute capability 8.9 or more).")
-    te_fp8_recipe: str | None = refused(None, "New here: FP8 scaling recipe; naming one switches FP8 on.")
-    te_fp8_mha: bool = refused(False, "FP8 in attention too; switches FP8 on.")
-    te_fp8_format: str = harmless("hybrid", "Number format of FP8: e4m3 or hybrid; does not switch FP8 on.")
-    te_fp8_wgrad: bool = harmless(True, "Weight gradients in FP8; does not switch FP8 on.")
-    te_fp8_amax_history_len: int = harmless(1, "Steps of amax history; does not switch FP8 on.")
-    te_fp8_amax_compute_algo: str = harmless("most_recent", "How amax is read off its history; does not switch FP8 on.")
-    te_fp8_margin: int = harmless(0, "Safety margin of FP8 scales; does not switch FP8 on.")
+    te_columnparallel: bool = implemented(False, "Column-parallel matrices by Transformer Engine.")
+    te_rowparallel: bool = implemented(False, "Row-parallel matrices by Transformer Engine.")
+    te_layernorm_mlp: bool = implemented(
+        False, "Norm and MLP in one Transformer Engine layer; its GELU is the tanh form."
+    )
+    te_mha: bool = implemented(False, "Attention with its norm by Transformer Engine.")
+    te_fp8: bool = implemented(False, "New here: switch FP8 on (compute capability 8.9 or more).")
+    te_fp8_recipe: Literal["delayed", "current", "blockwise", "mxfp8"] | None = implemented(
+        None, "New here: FP8 scaling recipe, delayed by default; naming one switches FP8 on."
+    )
+    te_fp8_mha: bool = refused(
+        False,
+        "FP8 in attention too; switches FP8 on.",
+        remedy="Transformer Engine 2.20 found no FP8 attention kernel on an H200; set te_fp8: true",
+    )
+    te_fp8_format: Literal["e4m3", "hybrid"] = implemented(
+        "hybrid", "Number format of FP8 (hybrid: e5m2 for gradients); does not switch FP8 on."
+    )
+    te_fp8_wgrad: bool = implemented(True, "Weight gradients in FP8; does not switch FP8 on.")
+    te_fp8_amax_history_len: int = implemented(1, "Steps of amax history; does not switch FP8 on.", ge=1)
+    te_fp8_amax_compute_algo: Literal["most_recent", "max"] = implemented(
+        "most_recent", "How amax is read off its history; does not switch FP8 on."
+    )
+    te_fp8_margin: int = implemented(0, "Safety margin of FP8 scales; does not switch FP8 on.", ge=0)

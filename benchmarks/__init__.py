@@ -1,0 +1,1 @@
+"""Scripts that measure what docs/performance.md says."""

@@ -1,0 +1,1 @@
+"""Other implementations of the same model under one hand-written loop."""

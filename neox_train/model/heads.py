@@ -1,0 +1,57 @@
+"""From the fused projection to rotated queries and keys, and values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from neox_train.model.rotary import RotaryTables, apply_rotary
+
+Heads = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def split_heads(groups: torch.Tensor, rotary: RotaryTables | None) -> Heads:
+    """Queries, keys (both rotated) and values, each [batch, sequence, heads, head_dim].
+
+    ``groups`` [batch, sequence, key-value groups, queries a group + 2, head_dim] holds for each group its queries, its
+    key and its value.
+    """
+    if rotary is None:
+        return _cut(groups)
+    split: Heads = _SplitRotate.apply(groups, *rotary)
+    return split
+
+
+def _cut(groups: torch.Tensor) -> Heads:
+    batch, sequence, _, _, head_dim = groups.shape
+    return groups[..., :-2, :].reshape(batch, sequence, -1, head_dim), groups[..., -2, :], groups[..., -1, :]
+
+
+class _SplitRotate(torch.autograd.Function):
+    """Its gradient is written in one pass; that of three slices would be three zero-filled tensors, added up."""
+
+    @staticmethod
+    def forward(ctx: Any, groups: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> Heads:
+        ctx.save_for_backward(cosines, sines)
+        queries, keys, values = _cut(groups)
+        # A copy of the values lets the projection go, three times their size, before the backward pass.
+        return (
+            apply_rotary(queries, (cosines, sines)),
+            apply_rotary(keys, (cosines, sines)),
+            values.clone(memory_format=torch.contiguous_format),
+        )
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        cosines, sines = ctx.saved_tensors
+        queries, keys, values = gradients
+        # A rotation's transpose is the rotation back.
+        queries, keys = apply_rotary(queries, (cosines, -sines)), apply_rotary(keys, (cosines, -sines))
+        batch, sequence, groups, head_dim = keys.shape
+        whole = (
+            queries.reshape(batch, sequence, groups, -1, head_dim),
+            keys.unsqueeze(-2),
+            values.unsqueeze(-2),
+        )
+        return torch.cat(whole, dim=-2), None, None

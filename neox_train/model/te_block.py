@@ -1,0 +1,69 @@
+"""A transformer layer whose halves may be Transformer Engine's, under the same parameter names."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from neox_train.config.architecture import Architecture
+from neox_train.errors import NotBuiltError
+from neox_train.model.attention import SelfAttention
+from neox_train.model.layers import LayerFactory
+from neox_train.model.mlp import MLP
+from neox_train.model.rotary import RotaryTables
+from neox_train.model.te_attention import TEMultiheadAttention
+from neox_train.model.te_mlp import TELayerNormMLP
+
+
+class TEBlock(nn.Module):
+    """The arithmetic of ``Block``; a Transformer Engine half takes the residual stream and applies its own norm."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        layers: LayerFactory,
+        *,
+        attention_kind: str,
+        te_attention: bool,
+        te_mlp: bool,
+    ) -> None:
+        super().__init__()
+        if architecture.residual == "parallel_tied":
+            raise NotBuiltError(
+                "gpt_j_tied is not built with te_mha or te_layernorm_mlp, which have norms of their own"
+            )
+        self._residual = architecture.residual
+        self._dropout = architecture.hidden_dropout
+        self._te_attention, self._te_mlp = te_attention, te_mlp
+        # Registered in the order of the canonical table.
+        if te_attention:
+            attention = TEMultiheadAttention(architecture)
+            self.input_layernorm = attention.norm()
+            self.attention: nn.Module = attention
+        else:
+            self.input_layernorm = layers.norm(architecture)
+            self.attention = SelfAttention(architecture, layers, kind=attention_kind)
+        if te_mlp:
+            mlp = TELayerNormMLP(architecture)
+            self.post_attention_layernorm = mlp.norm()
+            self.mlp: nn.Module = mlp
+        else:
+            self.post_attention_layernorm = layers.norm(architecture)
+            self.mlp = MLP(architecture, layers)
+
+    def forward(self, hidden: torch.Tensor, rotary: RotaryTables | None) -> torch.Tensor:
+        """Map [batch, sequence, hidden] to the same shape."""
+        read = hidden if self._te_attention else self.input_layernorm(hidden)
+        attended = self._drop(self.attention(read, rotary))
+        if self._residual == "serial":
+            hidden = hidden + attended
+            return hidden + self._drop(self._feed_forward(hidden))
+        return hidden + (self._drop(self._feed_forward(hidden)) + attended)
+
+    def _feed_forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self.mlp(hidden if self._te_mlp else self.post_attention_layernorm(hidden))
+        return features
+
+    def _drop(self, features: torch.Tensor) -> torch.Tensor:
+        return F.dropout(features, self._dropout, training=True) if self.training and self._dropout else features

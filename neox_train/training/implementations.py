@@ -1,0 +1,72 @@
+"""Which of several implementations a training uses: the keys of speed, with their defaults by device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from neox_train.config.fp8 import uses_transformer_engine
+from neox_train.errors import NotBuiltError
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+
+_GPU_CHUNK_TOKENS = 8192
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Implementations:
+    """The choices of one training."""
+
+    compiled_blocks: bool
+    flat_masters: bool
+    loss_chunk_tokens: int
+
+    @classmethod
+    def choose(cls, config: NeoxConfig, device: torch.device) -> Implementations:
+        """What the keys say, else the fast one on a GPU wherever it applies; NotBuiltError where a key cannot hold."""
+        on_gpu = device.type == "cuda"
+        cut = config.model_parallel_size > 1 or config.pipe_parallel_size > 1
+        sharded = config.zero_stage == 3
+        whole = not (cut or sharded)
+        hindrance = _flat_masters_hindrance(config)
+        if config.flat_master_weights and hindrance:
+            raise NotBuiltError(f"flat_master_weights: true is not built with {hindrance}; leave the key out")
+        if (config.torch_compile or config.loss_chunk_tokens) and not whole:
+            key = "torch_compile: true" if config.torch_compile else "loss_chunk_tokens"
+            raise NotBuiltError(
+                f"{key} is not built with zero_optimization.stage 3, or model_parallel_size or pipe_parallel_size "
+                "above 1; leave the key out"
+            )
+        by_te = uses_transformer_engine(config)
+        if config.torch_compile and by_te:
+            raise NotBuiltError("torch_compile: true is not built with te_* layers, fused already; leave the key out")
+        default_chunk = _GPU_CHUNK_TOKENS if on_gpu and whole else 0
+        return cls(
+            compiled_blocks=_given(config.torch_compile, on_gpu and whole and not by_te),
+            flat_masters=_given(config.flat_master_weights, on_gpu and hindrance is None),
+            loss_chunk_tokens=default_chunk if config.loss_chunk_tokens is None else config.loss_chunk_tokens,
+        )
+
+
+def _flat_masters_hindrance(config: NeoxConfig) -> str | None:
+    """The first setting that the flat master weights do not cover; None where they can be used."""
+    if config.precision != "bfloat16":
+        return f"precision {config.precision}"
+    if config.zero_stage not in (0, 1):
+        return f"zero_optimization.stage {config.zero_stage}"
+    if config.optimizer_type not in ("adam", "adamw"):
+        return f"optimizer.type {config.optimizer_type}"
+    if config.model_parallel_size > 1 or config.pipe_parallel_size > 1:
+        return "model_parallel_size or pipe_parallel_size above 1"
+    if config.prescale_gradients:
+        return "prescale_gradients"
+    if config.deepspeed_extra_args:
+        return "deepspeed_extra_args"
+    return None
+
+
+def _given(value: bool | None, default: bool) -> bool:
+    return default if value is None else value

@@ -1,0 +1,93 @@
+"""What the te_* keys ask of the model, and the proof that FP8 ran."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from neox_train.config.fp8 import Fp8Recipe, choose_recipe, uses_transformer_engine
+from neox_train.errors import ConfigError, TrainingError
+from neox_train.model.te_adopt import find_te_modules
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+    from neox_train.model.gpt_neox import GPTNeoX
+
+_FP8_CAPABILITY = (8, 9)
+
+
+def choose_layers(config: NeoxConfig) -> dict[str, Any]:
+    """Arguments of ``GPTNeoX``: factory, block and context; none where no key names Transformer Engine.
+
+    Raises ConfigError, never a silent fall-back, on a machine without a GPU or with one that cannot compute in FP8.
+    """
+    if not uses_transformer_engine(config):
+        return {}
+    recipe = choose_recipe(config)
+    _require_gpu(recipe)
+    from neox_train.model.te import fp8_context, import_te
+    from neox_train.model.te_block import TEBlock
+    from neox_train.model.te_layers import TELayers
+
+    chosen: dict[str, Any] = {"layers": TELayers(columns=config.te_columnparallel, rows=config.te_rowparallel)}
+    if config.te_mha or config.te_layernorm_mlp:
+        chosen["build_block"] = partial(TEBlock, te_attention=config.te_mha, te_mlp=config.te_layernorm_mlp)
+    if recipe is not None:
+        chosen["stack_context"] = fp8_context(recipe)
+        # Its recomputation uses the scales of the first pass and counts no amax twice.
+        chosen["recompute"] = partial(_recompute, import_te().checkpoint)
+    return chosen
+
+
+def describe_fp8(config: NeoxConfig) -> str | None:
+    """The recipe in words for the head of the log; None without FP8."""
+    recipe = choose_recipe(config)
+    if recipe is None:
+        return None
+    told = ", ".join(f"{name} {value}" for name, value in recipe.settings.items())
+    return f"FP8: {recipe.kind} scaling, format {recipe.fp8_format}" + (f", {told}" if told else "")
+
+
+def prove_fp8(model: GPTNeoX, config: NeoxConfig) -> str:
+    """After the first step: how many Transformer Engine layers computed in FP8, or TrainingError where one did not.
+
+    With delayed scaling a layer counts when the scales of its forward products have moved from one.
+    """
+    delayed = (config.te_fp8_recipe or "delayed") == "delayed"
+    # Of the stack alone: the projection to the vocabulary stays in 16 bits.
+    found = find_te_modules(model.layers).items()
+    layers = {name: module for name, module in found if any(True for _ in module.parameters(recurse=False))}
+    idle = [
+        name
+        for name, module in layers.items()
+        if not (module.fp8 and module.fp8_initialized)
+        or (delayed and not bool((module.fp8_meta["scaling_fwd"].scale != 1).any()))
+    ]
+    if idle or not layers:
+        raise TrainingError(
+            f"FP8 is on, but {len(idle)} of {len(layers)} Transformer Engine layers did not compute in it "
+            f"({', '.join(idle[:3])}); check the te_* keys and the installed Transformer Engine"
+        )
+    moved = "; their scales moved" if delayed else ""
+    return f"FP8: all {len(layers)} Transformer Engine layers computed the first step in FP8{moved}"
+
+
+def _recompute(te_checkpoint: Any, function: Any, *args: Any, use_reentrant: bool, preserve_rng_state: bool) -> Any:
+    """torch's ``checkpoint`` by Transformer Engine, which always keeps the random state."""
+    return te_checkpoint(function, *args, use_reentrant=use_reentrant)
+
+
+def _require_gpu(recipe: Fp8Recipe | None) -> None:
+    if not torch.cuda.is_available():
+        raise ConfigError(
+            "the te_* keys need a GPU, this machine has none; set te_mha, te_layernorm_mlp, te_columnparallel and "
+            "te_rowparallel to false (the checkpoints are the same)"
+        )
+    capability = torch.cuda.get_device_capability()
+    if recipe is not None and capability < _FP8_CAPABILITY:
+        raise ConfigError(
+            f"FP8 needs compute capability 8.9 (L40S, H100, H200), this GPU has {capability[0]}.{capability[1]}; "
+            "remove te_fp8, te_fp8_recipe and te_fp8_mha: Transformer Engine's 16-bit layers stay"
+        )

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from neox_train.config.architecture import Architecture
+from neox_train.config.fp8 import Fp8Recipe, choose_recipe
+from tests.config.files import load_tiny, refuse_tiny
+
+LAYERS: dict[str, object] = {"te_mha": True, "te_layernorm_mlp": True, "precision": "bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "recipe"),
+    [
+        ({}, None),
+        ({"te_fp8_margin": 3}, None),
+        (
+            {"te_fp8": True, "te_fp8_margin": 2, "te_fp8_amax_history_len": 16, "te_fp8_amax_compute_algo": "max"},
+            Fp8Recipe(
+                kind="delayed",
+                class_name="DelayedScaling",
+                fp8_format="HYBRID",
+                settings={"margin": 2, "amax_history_len": 16, "amax_compute_algo": "max"},
+            ),
+        ),
+        (
+            {"te_fp8_recipe": "current", "te_fp8_format": "e4m3"},
+            Fp8Recipe(kind="current", class_name="Float8CurrentScaling", fp8_format="E4M3", settings={}),
+        ),
+        (
+            {"te_fp8_recipe": "mxfp8"},
+            Fp8Recipe(kind="mxfp8", class_name="MXFP8BlockScaling", fp8_format="HYBRID", settings={}),
+        ),
+        (
+            {"te_fp8_recipe": "blockwise", "te_fp8_mha": True},
+            Fp8Recipe(
+                kind="blockwise",
+                class_name="Float8BlockScaling",
+                fp8_format="HYBRID",
+                settings={"fp8_dpa": True, "fp8_mha": True},
+            ),
+        ),
+    ],
+)
+def test_keys_describe_a_recipe(keys: dict[str, object], recipe: Fp8Recipe | None) -> None:
+    assert choose_recipe(load_tiny(**LAYERS, **keys)) == recipe
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"te_fp8": True}, "set te_mha: true and te_layernorm_mlp: true"),
+        ({**LAYERS, "te_fp8": True, "precision": "fp32"}, "set precision: bfloat16"),
+        ({**LAYERS, "te_fp8": True, "te_fp8_wgrad": False}, "leave te_fp8_wgrad out"),
+        ({"te_layernorm_mlp": True, "precision": "bfloat16", "te_fp8_mha": True}, "set te_mha: true"),
+        ({**LAYERS, "te_fp8": True, "hidden_size": 72, "rotary_pct": 1.0}, "hidden_size is 72"),
+        ({**LAYERS, "te_fp8": True, "intermediate_size": 200}, "the MLP's width is 200"),
+        ({**LAYERS, "te_fp8_recipe": "dynamic"}, "delayed"),
+    ],
+)
+def test_what_cannot_run_in_fp8_is_refused(keys: dict[str, object], told: str) -> None:
+    assert told in refuse_tiny(**{"precision": "bfloat16", **keys})
+
+
+def test_the_architecture_and_the_digest_do_not_depend_on_the_backend() -> None:
+    plain = load_tiny(bias_gelu_fusion=True, precision="bfloat16").with_vocab_size(97)
+    by_te = load_tiny(**LAYERS, norm="te_layernorm").with_vocab_size(97)
+    assert Architecture.from_config(plain).activation == Architecture.from_config(by_te).activation == "gelu_tanh"
+    assert plain.training_digest() == by_te.training_digest()
+    in_fp8 = load_tiny(**LAYERS, te_fp8=True).with_vocab_size(97)
+    assert in_fp8.training_digest() != by_te.training_digest()
