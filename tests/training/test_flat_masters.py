@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from neox_train.checkpoint.reader import restore_checkpoint
+from neox_train.checkpoint.state import TrainerState
+from neox_train.checkpoint.writer import save_checkpoint
 from neox_train.config.architecture import Architecture
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.errors import NotBuiltError
@@ -112,6 +116,30 @@ def test_weights_are_views_of_one_buffer_in_16_bits(dataset: DatasetFolder, alon
     assert describe_precision(engine) == (
         "precision: GEMMs bfloat16, master weights float32, gradient accumulation bfloat16, communication bfloat16"
     )
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_restored_training_goes_on_bit_for_bit_and_in_deepspeeds_own_wrapper_too(
+    stage: int, dataset: DatasetFolder, alone: RankContext, tmp_path: Path
+) -> None:
+    changes = {**FLAT, "zero_optimization": {"stage": stage}}
+    engine, model, batches = prepare(dataset, alone, **changes)
+    for _ in range(3):
+        run_step(engine, batches, lr=1e-3, context=alone)
+    config = resolve(dataset, RunFolder("unused"), **changes)
+    digests = {"config": "c" * 64, "dataset": "d" * 64, "tokenizer": "t" * 64}
+    folder = save_checkpoint(
+        tmp_path, engine=engine, model=model, config=config, trainer=TrainerState(), digests=digests
+    )
+    further = [next(batches) for _ in range(3)]
+    unbroken = [run_step(engine, iter([batch]), lr=1e-3, context=alone).loss for batch in further]
+    resumed, restored, _ = prepare(dataset, alone, **changes)
+    restore_checkpoint(folder, engine=resumed, model=restored, config=config)
+    assert [run_step(resumed, iter([batch]), lr=1e-3, context=alone).loss for batch in further] == unbroken
+    other, plain, _ = prepare(dataset, alone, **{**changes, "flat_master_weights": False})
+    restore_checkpoint(folder, engine=other, model=plain, config=config)
+    losses = [run_step(other, iter([batch]), lr=1e-3, context=alone).loss for batch in further]
+    assert losses == pytest.approx(unbroken, abs=0.01)
 
 
 def test_several_micro_batches_accumulate_in_fp32(dataset: DatasetFolder, alone: RankContext) -> None:
