@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
+
+import orjson
 
 from neox_train.data.documents import Document, Tally, count_utf8_bytes
 from neox_train.data.open_source import open_source
@@ -49,7 +52,7 @@ def read_json_lines(file: SourceFile, text_key: str, tally: Tally) -> Iterator[D
 
 def _parse(line: bytes, text_key: str) -> str:
     try:
-        record = json.loads(line.decode("utf-8"))
+        record = _load(line)
     except UnicodeDecodeError as error:
         raise _BadLineError(
             f"byte {error.start + 1} of the line is not UTF-8 (0x{line[error.start]:02x}); convert the file to UTF-8"
@@ -71,6 +74,14 @@ def _parse(line: bytes, text_key: str) -> str:
     if not isinstance(text, str):
         raise _BadLineError(f"`{text_key}` holds {_kind(text)}; a string is wanted")
     return text
+
+
+def _load(line: bytes) -> Any:
+    """The line's value by orjson, which is fast; what that refuses by the standard library, which explains."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return json.loads(line.decode("utf-8"))
 
 
 def _list_keys(record: dict[str, object]) -> str:

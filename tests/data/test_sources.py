@@ -165,3 +165,18 @@ def test_a_link_to_nothing_is_named_and_links_repeat_no_file(tmp_path):
     for place in (tmp_path, tmp_path / "**", tmp_path / "a" / "*"):
         with pytest.raises(DataError, match=r"a/gone\.txt is a link to a file that is not there"):
             list_sources(files(place))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"text": "a", "n": NaN}',
+        b'{"text": "first", "text": "a"}',
+        b'{"text": "a", "n": 123456789012345678901234567890}',
+        b'{"text": "a", "deep": ' + b"[" * 300 + b"]" * 300 + b"}",
+        b'  {"text" : "\\u0061"} \r',
+    ],
+)
+def test_what_the_standard_library_reads_is_read(tmp_path, line):
+    (tmp_path / "a.jsonl").write_bytes(line)
+    assert [document.text for document in read(files(tmp_path / "a.jsonl"))[0]] == [json.loads(line)["text"]] == ["a"]
