@@ -35,11 +35,11 @@ def prefer_fast_attention(device: torch.device) -> None:
         _preferred.__enter__()
 
 
-def compile_blocks(model: GPTNeoX) -> None:
+def compile_blocks(model: GPTNeoX, *, backend: str = "inductor") -> None:
     """Compile each block in place, so that names of parameters stay as they are; one graph serves equal blocks.
 
-    A block that cannot be one graph is an error, never a slow run.
+    A block that cannot be one graph is an error, never a slow run. ``backend`` is torch.compile's.
     """
     torch._functorch.config.activation_memory_budget = ACTIVATION_MEMORY_BUDGET
     for block in model.layers:
-        block.compile(fullgraph=True, dynamic=False)
+        block.compile(fullgraph=True, dynamic=False, backend=backend)
