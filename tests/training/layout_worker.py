@@ -43,9 +43,9 @@ def run_layout(job: dict[str, Any], name: str, context: RankContext) -> None:
         trainer = restore_checkpoint(Path(restore), engine=engine, model=model, config=config)
     schedule = LearningRateSchedule.from_config(config)
     batches = data.train_batches(config, context, trainer.step * config.train_batch_size)
-    if context.rank == context.world_size - 1:
-        cut = model.get_parameter("layers.0.mlp.linear1.weight")
-        cut.register_hook(lambda gradient: gradient * math.nan if trainer.step == poison_at else gradient)
+    if poison_at is not None and context.rank == context.world_size - 1:
+        own = next(p for name, p in model.named_parameters() if name.endswith("mlp.linear1.weight"))
+        own.register_hook(lambda gradient: gradient * math.nan if trainer.step == poison_at else gradient)
     results = []
     while trainer.step < job["steps"]:
         results.append(run_step(engine, batches, lr=schedule.lr_at(trainer.step), context=context))
