@@ -42,6 +42,8 @@ class Gpu(Figures):
     memory_gib: float = Field(gt=0, description="Memory of one GPU, in GiB, as the driver reports it to torch.")
     compute_capability: float = Field(gt=0, description="8.0 is A100, 8.9 is L40S, 9.0 is H100 and H200.")
     peak_tflops: PeakTflops = Field(default_factory=PeakTflops)
+    memory_gb_per_second: float | None = Field(None, gt=0, description="Peak bandwidth of its memory, in GB/s.")
+    watts: float | None = Field(None, gt=0, description="Power limit of one GPU; energy is predicted with it.")
     links: Links | None = None
 
 
@@ -78,6 +80,20 @@ class Rates(Figures):
     mfu: float | None = Field(None, gt=0, le=1, description="Share of the dense peak that a tuned training reaches.")
     all_reduce_gb_per_second: float | None = Field(None, gt=0)
     checkpoint_write_gb_per_second: float | None = Field(None, gt=0)
+    matrix_fraction: float | None = Field(None, gt=0, le=1, description="Of the peak, in large matrix products.")
+    attention_fraction: float | None = Field(None, gt=0, le=1, description="Of the peak, in causal attention.")
+    bandwidth_fraction: float | None = Field(None, gt=0, le=1, description="Of the GPU memory's peak bandwidth.")
+    layer_passes: float | None = Field(
+        None, gt=0, description="Reads and writes of a hidden-sized tensor by a layer's other kernels, both passes."
+    )
+    link_fraction: float | None = Field(None, gt=0, le=1, description="Of gpu.links and network, in collectives.")
+    latency_seconds: float | None = Field(None, ge=0, description="Of one step of a collective.")
+    overlap_fraction: float | None = Field(
+        None, ge=0, le=1, description="Of data-parallel collectives, that computing can hide."
+    )
+    scale_loss: float | None = Field(
+        None, ge=0, lt=1, description="Of a step, lost with each doubling of the nodes: stragglers, a shared network."
+    )
 
 
 class Gate(Record):
