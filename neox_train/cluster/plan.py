@@ -11,7 +11,11 @@ from neox_train.config.architecture import Architecture
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
+from neox_train.errors import ConfigError
 from neox_train.files import find_record
+from neox_train.memory.plan import plan_stages
+from neox_train.memory.throughput.rates import read_rates
+from neox_train.memory.throughput.step import StepTime, predict_step
 from neox_train.monitoring.metrics import last_record
 from neox_train.monitoring.quantities import format_seconds
 from neox_train.monitoring.throughput import flops_per_token
@@ -68,11 +72,25 @@ def _seconds(
     if rate is None:
         return None, "not known"
     sized = config if config.vocab_size else config.with_vocab_size(_ASSUMED_VOCABULARY)
+    step = _predict(sized, cluster) if cluster.rates.mfu is None else None
+    if step is not None:
+        return steps * step.total, "predicted" if step.calibrated else "uncalibrated, predicted"
     tokens = steps * config.train_batch_size * config.seq_length
     operations = tokens * flops_per_token(Architecture.from_config(sized))
     mfu = cluster.rates.mfu or _ASSUMED_MFU
     basis = f"MFU {mfu:.0%}" if cluster.rates.mfu and cluster.rates.measured else f"uncalibrated, MFU {mfu:.0%}"
     return operations / (rate * 1e12 * mfu * config.world_size), basis
+
+
+def _predict(config: NeoxConfig, cluster: Cluster) -> StepTime | None:
+    """A step's predicted time; None where the cluster file has no rates for it, or the layout is not covered."""
+    rates = read_rates(cluster, config.precision or "bfloat16")
+    if rates is None:
+        return None
+    try:
+        return predict_step(plan_stages(config, cluster), rates)
+    except ConfigError:
+        return None
 
 
 def _status(run: RunFolder, is_marker_true: bool) -> str:

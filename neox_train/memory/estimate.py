@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from neox_train.config.architecture import Architecture
@@ -14,6 +15,8 @@ from neox_train.memory.phases import list_phases
 from neox_train.memory.plan import RankPlan, plan_stages
 from neox_train.memory.process import count_process, is_calibrated
 from neox_train.memory.remedies import Remedy, find_remedies
+from neox_train.memory.throughput.rates import read_rates
+from neox_train.memory.throughput.step import predict_step
 
 _GIB = 1 << 30
 
@@ -76,7 +79,8 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
     ``config`` is resolved for its world size and vocabulary. Raises NotBuiltError for what the estimate does not cover
     and ConfigError where the cluster file names no memory.
     """
-    plan = max(plan_stages(config, cluster), key=total_bytes)
+    stages = plan_stages(config, cluster)
+    plan = max(stages, key=total_bytes)
     budget = read_budget(cluster)
     phases = list_phase_parts(plan)
     peak = max(phases, key=lambda name: sum(phases[name].values()))
@@ -93,7 +97,7 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
         budget_name=_name_budget(cluster),
         gate=cluster.gate,
         calibrated=is_calibrated(plan),
-        remedies=_find_remedies(plan, verdict, budget, cluster),
+        remedies=_find_remedies(plan, stages, verdict, budget, cluster),
     )
 
 
@@ -112,12 +116,36 @@ def total_bytes(plan: RankPlan) -> int:
     return max(sum(parts.values()) for parts in list_phase_parts(plan).values())
 
 
-def _find_remedies(plan: RankPlan, verdict: Verdict, budget: int, cluster: Cluster) -> tuple[Remedy, ...]:
+def _find_remedies(
+    plan: RankPlan, stages: Sequence[RankPlan], verdict: Verdict, budget: int, cluster: Cluster
+) -> tuple[Remedy, ...]:
     """What makes a refused run pass, and what takes a tight one below the warning."""
     if verdict == "fits":
         return ()
     fraction = cluster.gate.refuse_above if verdict == "does_not_fit" else cluster.gate.warn_above
-    return tuple(find_remedies(plan, int(fraction * budget), cluster, total_bytes))
+    remedies = find_remedies(plan, int(fraction * budget), cluster, total_bytes)
+    return tuple(_add_speed(remedy, stages, cluster) for remedy in remedies)
+
+
+def _add_speed(remedy: Remedy, stages: Sequence[RankPlan], cluster: Cluster) -> Remedy:
+    """The remedy with its predicted speed, where the cluster file has the rates."""
+    changed = remedy.plan
+    rates = read_rates(cluster, changed.precision)
+    if rates is None:
+        return remedy
+    kept = ("num_layers", "attention_layers")
+    plans = [
+        replace(
+            changed,
+            architecture=replace(changed.architecture, **{name: getattr(stage.architecture, name) for name in kept}),
+            links=stage.links,
+        )
+        for stage in stages
+    ]
+    step = predict_step(plans, rates)
+    if step is None:
+        return remedy
+    return replace(remedy, tokens_per_second_per_gpu=step.tokens_per_second_per_gpu, calibrated=step.calibrated)
 
 
 def _name_budget(cluster: Cluster) -> str:

@@ -27,10 +27,23 @@ class Remedy:
     total: int
     fits: bool
     """Whether the changed run stays within the limit that was asked for."""
+    plan: RankPlan
+    """The most loaded rank of the changed run."""
+    tokens_per_second_per_gpu: float | None = None
+    """Predicted speed; None where the cluster file does not say what the prediction needs."""
+    calibrated: bool = False
+    """Whether that speed comes from rates measured on this hardware."""
 
     def to_dict(self) -> dict[str, Any]:
         """The remedy as memory.json holds it."""
-        return {"change": self.change, "keys": self.keys, "total_gib": self.total / _GIB, "fits": self.fits}
+        return {
+            "change": self.change,
+            "keys": self.keys,
+            "total_gib": self.total / _GIB,
+            "fits": self.fits,
+            "tokens_per_second_per_gpu": self.tokens_per_second_per_gpu,
+            "speed_calibrated": self.calibrated,
+        }
 
 
 def find_remedies(plan: RankPlan, limit: int, cluster: Cluster, estimate: Estimator) -> list[Remedy]:
@@ -101,7 +114,7 @@ def _join(plan: RankPlan, changes: Sequence[Change], limit: int, estimate: Estim
         keys["train_micro_batch_size_per_gpu"] = changed.micro_batch
         keys["gradient_accumulation_steps"] = changed.accumulation_steps
     total = estimate(changed)
-    return Remedy(" and ".join(change.words for change in changes), keys, total, total <= limit)
+    return Remedy(" and ".join(change.words for change in changes), keys, total, total <= limit, changed)
 
 
 def _repeats(remedy: Remedy, found: list[Remedy]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from neox_train.memory.wording import PART_NAMES, word_size
+from neox_train.memory.wording import PART_NAMES, word_size, word_speed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,5 +42,5 @@ def build_table(estimate: MemoryEstimate, *, title: str) -> RenderableType:
     for remedy in estimate.remedies:
         keys = ", ".join(f"{key}={value}" for key, value in remedy.keys.items())
         mark = "fits" if remedy.fits else "still too much"
-        parts.append(Text(f"  {word_size(remedy.total):>10}  {mark}: {remedy.change}  ({keys})"))
+        parts.append(Text(f"  {word_size(remedy.total):>10}  {mark}: {remedy.change}{word_speed(remedy)}  ({keys})"))
     return Group(*parts)

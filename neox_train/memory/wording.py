@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from neox_train.memory.estimate import MemoryEstimate
+    from neox_train.memory.remedies import Remedy
 
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -47,7 +48,17 @@ def word_remedies(estimate: MemoryEstimate) -> str:
     """The remedies with their totals in one clause; the keys to set are in the table and in memory.json."""
     if not estimate.remedies:
         return ""
-    listed = ", or ".join(f"{remedy.change} ({word_size(remedy.total)})" for remedy in estimate.remedies)
+    listed = ", or ".join(
+        f"{remedy.change} ({word_size(remedy.total)}{word_speed(remedy)})" for remedy in estimate.remedies
+    )
     if any(remedy.fits for remedy in estimate.remedies):
         return f"it fits with {listed}"
     return f"nothing makes it fit here, not even {listed}; take a smaller model or more memory a process"
+
+
+def word_speed(remedy: Remedy) -> str:
+    """``, 4,032 tokens/s/GPU`` with a word of caution; empty where no speed is predicted."""
+    if remedy.tokens_per_second_per_gpu is None:
+        return ""
+    caution = "" if remedy.calibrated else ", uncalibrated"
+    return f", {remedy.tokens_per_second_per_gpu:,.0f} tokens/s/GPU{caution}"

@@ -1,12 +1,17 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from neox_train.cluster.plan import plan_run, render_plan
-from neox_train.config.cluster import Cluster, Gpu, PeakTflops
+from neox_train.config.cluster import Cluster, Gpu, PeakTflops, load_cluster
 from neox_train.config.cluster_records import Rates
 from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
+from neox_train.memory.plan import plan_stages
+from neox_train.memory.throughput.rates import read_rates
+from neox_train.memory.throughput.step import predict_step
 
 CASES = Path(__file__).parent.parent / "cases"
 GPU = Gpu(type="h100", memory_gib=80, compute_capability=9.0, peak_tflops=PeakTflops(bfloat16=989, fp32=67))
@@ -61,3 +66,14 @@ def test_a_profile_s_own_rate_is_taken_and_called_what_it_is(tmp_path: Path) -> 
     for measured, basis in ((True, "MFU 50%"), (False, "uncalibrated, MFU 50%")):
         cluster = H100.model_copy(update={"rates": Rates(mfu=0.5, measured=measured)})
         assert plan_run(config(8), cluster, 2, RunFolder(tmp_path / "a")).basis == basis
+
+
+def test_hours_come_from_the_model_where_the_profile_has_what_it_needs(tmp_path: Path, repository: Path) -> None:
+    cluster = load_cluster(repository / "cluster_profiles" / "h100" / "cluster.yaml")
+    planned = plan_run(config(8), cluster, 2, RunFolder(tmp_path / "a"))
+    assert planned.basis == "uncalibrated, predicted"
+    stages = plan_stages(config(8).with_vocab_size(50_304), cluster)
+    rates = read_rates(cluster, stages[0].precision)
+    assert rates is not None
+    step = predict_step(stages, rates)
+    assert step is not None and planned.seconds == pytest.approx(planned.steps * step.total)

@@ -9,6 +9,7 @@ import pytest
 from neox_train.config.cluster import Cluster
 from neox_train.memory.estimate import MemoryEstimate, estimate_memory
 from neox_train.memory.remedies import Remedy
+from neox_train.memory.wording import word_remedies
 from tests.memory.plans import make_cluster, make_config, make_gpu_cluster
 
 LARGE = {
@@ -65,6 +66,23 @@ def test_the_global_batch_is_kept_or_said(case: str) -> None:
         changed, ranks = _apply(overrides, remedy, world_size, cluster)
         after = make_config(world_size=ranks, **changed).train_batch_size
         assert after == before or f"global batch {after} instead of {before}" in remedy.change
+
+
+def test_a_remedy_names_its_speed_where_the_cluster_file_has_rates() -> None:
+    gpu = {
+        "type": "A100",
+        "memory_gib": 40.0,
+        "compute_capability": 8.0,
+        "memory_gb_per_second": 1555,
+        "peak_tflops": {"bfloat16": 312, "source": "datasheet"},
+    }
+    config = make_config(world_size=4, vocab_size=50_257, **LARGE)
+    estimate = estimate_memory(config, make_gpu_cluster(gpu=gpu))
+    one_node = [remedy for remedy in estimate.remedies if "nodes" not in remedy.keys]
+    assert one_node and all((remedy.tokens_per_second_per_gpu or 0) > 100 for remedy in one_node)
+    assert "tokens/s/GPU, uncalibrated" in word_remedies(estimate)
+    # Between nodes nothing is predicted: the file does not name the network's bandwidth.
+    assert all(remedy.tokens_per_second_per_gpu is None for remedy in estimate.remedies if "nodes" in remedy.keys)
 
 
 def test_where_nothing_fits_the_remedies_say_so() -> None:

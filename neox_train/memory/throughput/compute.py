@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from neox_train.config.architecture import Architecture
 from neox_train.config.parameters import list_parameters
 from neox_train.config.stages import EMBEDDING, OUTPUT, owner_of
 from neox_train.memory.plan import RankPlan
@@ -23,14 +26,19 @@ def count_layer_weights(plan: RankPlan) -> int:
 
 
 def count_rank_parameters(plan: RankPlan) -> int:
-    """Parameters of one rank before ZeRO cuts them (norms and biases that tensor ranks repeat counted once)."""
+    """Parameters of one tensor-parallel rank of the plan's stage, before ZeRO cuts them."""
+    return _count_held(plan.architecture, plan.links, plan.tensor_parallel_size)
+
+
+@lru_cache(maxsize=256)
+def _count_held(architecture: Architecture, links: frozenset[str], cut: int) -> int:
     held = 0
-    for parameter in list_parameters(plan.architecture):
+    for parameter in list_parameters(architecture):
         owner = owner_of(parameter.name)
-        if owner.startswith("layers.") or owner in plan.links:
-            held += parameter.count // (plan.tensor_parallel_size if parameter.shard_dim is not None else 1)
-    if plan.architecture.tied_embeddings and OUTPUT in plan.links and EMBEDDING not in plan.links:
-        held += plan.architecture.padded_vocab_size * plan.architecture.hidden_size // plan.tensor_parallel_size
+        if owner.startswith("layers.") or owner in links:
+            held += parameter.count // (cut if parameter.shard_dim is not None else 1)
+    if architecture.tied_embeddings and OUTPUT in links and EMBEDDING not in links:
+        held += architecture.padded_vocab_size * architecture.hidden_size // cut
     return held
 
 

@@ -1,0 +1,1 @@
+"""The planner: layouts of a run, searched for the fastest that fits."""

@@ -1,0 +1,128 @@
+"""The search: layouts in the order of predicted speed, the first that fit win."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from neox_train.config.cluster import Cluster
+from neox_train.config.schema import NeoxConfig
+from neox_train.errors import ConfigError
+from neox_train.memory.estimate import total_bytes
+from neox_train.memory.gate import read_budget
+from neox_train.memory.search.layouts import Layout, Refusals, list_layouts
+from neox_train.memory.throughput.rates import HardwareRates, read_rates
+from neox_train.memory.throughput.step import StepTime, predict_step
+
+_SHOWN = 10
+_MOST_ESTIMATES = 150
+"""Memory estimates for one number of nodes: the answer stays a matter of seconds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """A layout that fits, with its predicted memory in bytes and its step."""
+
+    layout: Layout
+    memory: int
+    step: StepTime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """The winners on every number of nodes, fastest first, and why the others lost."""
+
+    choices: tuple[Choice, ...]
+    refusals: Refusals
+    limit: int
+    """Bytes that a rank may need: the gate's warning limit."""
+
+
+def search_layouts(files: Sequence[Path], cluster: Cluster, nodes: Sequence[int], base: NeoxConfig) -> Found:
+    """Up to ten layouts for each number of nodes, all below the gate's warning limit and with the global batch kept.
+
+    Raises ConfigError where the cluster file does not say what predictions need.
+    """
+    rates = _require_rates(cluster, base)
+    limit = int(cluster.gate.warn_above * read_budget(cluster))
+    refusals = Refusals()
+    choices: list[Choice] = []
+    for count in nodes:
+        choices += _search_nodes(files, cluster, count, base, rates, limit, refusals)
+    return Found(choices=tuple(choices), refusals=refusals, limit=limit)
+
+
+def _require_rates(cluster: Cluster, base: NeoxConfig) -> HardwareRates:
+    rates = read_rates(cluster, base.precision or "bfloat16")
+    if rates is None:
+        raise ConfigError(
+            f"the cluster file of '{cluster.name}' does not say how fast its GPUs are for {base.precision}; "
+            "set gpu.peak_tflops and gpu.memory_gb_per_second"
+        )
+    return rates
+
+
+def _search_nodes(
+    files: Sequence[Path],
+    cluster: Cluster,
+    nodes: int,
+    base: NeoxConfig,
+    rates: HardwareRates,
+    limit: int,
+    refusals: Refusals,
+) -> list[Choice]:
+    timed = []
+    for layout in list_layouts(files, cluster, nodes, base, refusals):
+        step = predict_step(layout.plans, rates)
+        if step is None:
+            refusals.add("the cluster file does not say network.gb_per_second")
+        else:
+            timed.append((step, layout))
+    timed.sort(key=lambda pair: (pair[0].total, pair[1].stages, pair[1].tensor_parallel, pair[1].zero_stage))
+    memories = _Memories(limit)
+    found: list[Choice] = []
+    for place, (step, layout) in enumerate(timed):
+        if len(found) == _SHOWN or memories.estimates > _MOST_ESTIMATES:
+            for _ in timed[place:]:
+                refusals.add("slower than those shown" if len(found) == _SHOWN else "not looked at: the search's limit")
+            break
+        if layout.plan.optimizer == "adam_8bit" and memories.fits(_with_adam(layout)):
+            refusals.add("8-bit states that are not needed: Adam's fit")
+        elif not memories.fits(layout):
+            refusals.add("does not fit")
+        else:
+            found.append(Choice(layout=layout, memory=memories.count(layout), step=step))
+    return found
+
+
+def _with_adam(layout: Layout) -> Layout:
+    return replace(layout, plans=tuple(replace(plan, optimizer="adam") for plan in layout.plans))
+
+
+class _Memories:
+    """Memory by layout, estimated once, and not at all where a smaller micro-batch does not fit already."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: dict[Layout, int] = {}
+        self._too_large: dict[tuple[object, ...], int] = {}
+        self.estimates = 0
+
+    def fits(self, layout: Layout) -> bool:
+        plan = layout.plan
+        kind = (layout.tensor_parallel, layout.stages, layout.zero_stage, plan.checkpoint_layers, plan.optimizer)
+        # What does not fit with recomputed activations does not fit with kept ones.
+        kinds = (kind, (*kind[:3], max(1, plan.checkpoint_layers), plan.optimizer))
+        if any(plan.micro_batch >= self._too_large.get(other, 1 << 30) for other in kinds):
+            return False
+        if self.count(layout) <= self._limit:
+            return True
+        self._too_large[kind] = min(plan.micro_batch, self._too_large.get(kind, 1 << 30))
+        return False
+
+    def count(self, layout: Layout) -> int:
+        if layout not in self._known:
+            self.estimates += 1
+            self._known[layout] = max(total_bytes(plan) for plan in layout.plans)
+        return self._known[layout]
