@@ -19,9 +19,12 @@ from tests.training.synthetic import VOCAB_SIZE, resolve, write_dataset
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> list[DatasetFolder]:
-    """Two datasets of one tokenizer, the second of a tenth of the tokens."""
+    """Two datasets of one tokenizer, the second of a quarter of the tokens."""
     folder = tmp_path_factory.mktemp("blend")
-    return [write_dataset(folder / name, train_tokens=size) for name, size in (("large", 20_000), ("small", 2_000))]
+    return [
+        write_dataset(folder / name, train_tokens=size, validation_tokens=600)
+        for name, size in (("large", 6_000), ("small", 1_500))
+    ]
 
 
 def settle(two: list[DatasetFolder], **changes: Any) -> NeoxConfig:
