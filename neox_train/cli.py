@@ -37,7 +37,7 @@ _COMMAND_MODULES = {
         "report",
     ),
     "Running trainings": ("train", "status", "attach", "cancel", "launch"),
-    "Looking closer": ("plan", "config", "checkpoint", "data"),
+    "Looking closer": ("plan", "memory", "config", "checkpoint", "data"),
     "A new cluster": ("profile", "doctor"),
 }
 """Modules of neox_train.commands by their heading on the help page; each has ``register(app)``."""

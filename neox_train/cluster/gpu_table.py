@@ -40,10 +40,34 @@ class KnownGpu:
             memory_gib=self.memory_gib,
             compute_capability=self.compute_capability,
             source=_MEMORY_SOURCE,
+            memory_gb_per_second=_MEMORY_GB_PER_SECOND[self.key],
+            watts=_WATTS.get(self.key),
             peak_tflops=PeakTflops(bfloat16=bfloat16, fp16=fp16, fp32=fp32, fp8=fp8, source=self.datasheet),
             links=Links(kind=kind, gb_per_second=rate, source=self.datasheet),
         )
 
+
+_MEMORY_GB_PER_SECOND = {
+    "a100-40gb": 1555,
+    "a100-80gb": 2039,
+    "h100": 3350,
+    "h200": 4800,
+    "gh200": 4000,
+    "l40s": 864,
+    "v100-16gb": 900,
+    "v100-32gb": 900,
+}
+"""Peak bandwidth of the memory, from the same datasheets."""
+_WATTS = {
+    "a100-40gb": 400,
+    "a100-80gb": 400,
+    "h100": 700,
+    "h200": 700,
+    "l40s": 350,
+    "v100-16gb": 300,
+    "v100-32gb": 300,
+}
+"""Power limit of the board; a GH200's is set by the site."""
 
 _A100 = ("a100", "ampere")
 _HOPPER = (989.4, 989.4, 66.9, 1978.9)

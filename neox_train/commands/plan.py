@@ -41,7 +41,7 @@ def plan(
     from neox_train.memory.search.budget import count_steps, read_nodes, read_seconds, read_tokens
     from neox_train.memory.search.search import search_layouts
 
-    cluster = _load_profile(profile)
+    cluster = load_profile(profile)
     counts = read_nodes(nodes)
     base = _resolve_base(config, cluster, counts, global_batch)
     base = base.with_vocab_size(base.vocab_size or vocab_size)
@@ -83,7 +83,8 @@ def _resolve_base(files: list[Path], cluster: Cluster, counts: list[int], global
     return resolve_files(files, cluster, nodes=counts[-1])
 
 
-def _load_profile(profile: str) -> Cluster:
+def load_profile(profile: str) -> Cluster:
+    """The facts of a profile by its name, folder or file; raises ConfigError where there is none."""
     from neox_train.config.cluster import load_cluster
     from neox_train.errors import ConfigError
 

@@ -40,6 +40,9 @@ PACKAGES = (
 """Distributions whose versions decide what a run computes or how it is launched."""
 
 
+_GATE_KEYS = ("verdict", "forced", "total_bytes", "budget_bytes")
+
+
 def write_provenance(
     run: RunFolder,
     config: NeoxConfig,
@@ -51,6 +54,8 @@ def write_provenance(
     before = find_record(run.provenance)
     record = collect_provenance(config, cluster, command=command)
     record["earlier_attempts"] = _earlier_attempts(before)
+    gate = find_record(run.estimated)
+    record["memory_gate"] = {key: gate.get(key) for key in _GATE_KEYS} if gate else None
     write_json(run.provenance, record)
     return record
 

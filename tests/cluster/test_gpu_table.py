@@ -40,3 +40,9 @@ def test_entries_say_where_their_numbers_come_from_and_that_none_was_measured(kn
         assert figures.source and not figures.measured
     assert (gpu.peak_tflops.fp8 is not None) == (gpu.compute_capability >= 8.9)
     assert (gpu.peak_tflops.bfloat16 is not None) == (gpu.compute_capability >= 8.0)
+
+
+def test_every_gpu_has_what_predictions_of_speed_need() -> None:
+    for known in KNOWN_GPUS:
+        gpu = known.build("")
+        assert gpu.memory_gb_per_second and gpu.peak_tflops.fp16 and gpu.links

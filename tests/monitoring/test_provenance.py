@@ -16,7 +16,7 @@ from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
 from neox_train.data.manifest import Sources, load_manifest, make_manifest
-from neox_train.files import make_folder, read_json
+from neox_train.files import make_folder, read_json, write_json
 from neox_train.monitoring.hardware import describe_host, parse_gpu_lines
 from neox_train.monitoring.provenance import describe_git, write_provenance
 
@@ -58,6 +58,14 @@ def test_every_attempt_is_kept(config: NeoxConfig, tmp_path: Path):
     assert len(records[2]["earlier_attempts"]) == 2
     assert records[2]["earlier_attempts"][0]["time"] == records[0]["time"]
     assert records[2]["earlier_attempts"][1]["config"] == config.training_digest()
+
+
+def test_a_forced_memory_gate_is_recorded(config: NeoxConfig, tmp_path: Path):
+    run = RunFolder.of(tmp_path, "r")
+    assert write_provenance(run, config, Cluster())["memory_gate"] is None
+    gate = {"verdict": "does_not_fit", "forced": True, "total_bytes": 9, "budget_bytes": 8}
+    write_json(run.estimated, {"run": "r", "training_digest": "-", **gate})
+    assert write_provenance(run, config, Cluster())["memory_gate"] == gate
 
 
 def test_a_dataset_that_is_not_there_yet_has_no_digest(config: NeoxConfig, tmp_path: Path):

@@ -70,7 +70,7 @@ def read_rates(cluster: Cluster, precision: Precision) -> HardwareRates | None:
         overlap_fraction=_or(rates.overlap_fraction, _OVERLAP_FRACTION),
         scale_loss=_or(rates.scale_loss, _SCALE_LOSS),
         processes_per_node=cluster.processes_per_node,
-        calibrated=rates.measured and rates.layer_passes is not None and rates.matrix_fraction is not None,
+        calibrated=rates.measured and rates.matrix_fraction is not None,
     )
 
 

@@ -1,0 +1,96 @@
+"""``neox-train memory``: estimates against what runs measured."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from neox_train.config.cluster import Cluster
+    from neox_train.config.layout import RunFolder
+    from neox_train.memory.throughput.calibration import TimedRun
+
+_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="Compare predictions with runs.",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``memory calibrate``."""
+    app.add_typer(_app, name="memory")
+
+
+@_app.callback()
+def _group() -> None:
+    """Compare predictions with runs."""
+
+
+@_app.command("calibrate")
+def calibrate(
+    results: Annotated[Path, typer.Option(help="Results folder with trained runs of this profile's GPUs.")],
+    profile: Annotated[str, typer.Option(help="Profile: its name, its folder, or its cluster.yaml.")],
+) -> None:
+    """Print each run's memory and speed against its prediction, and the rate that fits this site."""
+    from dataclasses import replace
+
+    from neox_train.commands.plan import load_profile
+    from neox_train.config.layout import RunFolder
+    from neox_train.errors import ConfigError
+    from neox_train.memory.throughput.calibration import fit_matrix_fraction, predict_ratio
+    from neox_train.memory.throughput.rates import read_rates
+
+    cluster = load_profile(profile)
+    folders = [RunFolder(path) for path in sorted((results / "runs").glob("*")) if path.is_dir()]
+    for folder in folders:
+        if line := _compare_memory(folder):
+            typer.echo(line)
+    runs = [run for folder in folders if (run := _read_run(folder, cluster))]
+    if not runs:
+        raise ConfigError(f"{results / 'runs'} has no run with measured steps; train one, then calibrate")
+    rates = read_rates(cluster, runs[0].plans[0].precision)
+    fraction = fit_matrix_fraction(runs, rates) if rates else None
+    if rates is None or fraction is None:
+        raise ConfigError(
+            f"the profile '{cluster.name}' predicts no speed; set gpu.peak_tflops, gpu.memory_gb_per_second and "
+            "network.gb_per_second"
+        )
+    fitted = replace(rates, matrix_flops=fraction * rates.peak_flops)
+    for run in runs:
+        before, after = predict_ratio(run, rates), predict_ratio(run, fitted)
+        if before is not None and after is not None:
+            typer.echo(f"{run.name}: {run.seconds:.3f} s a step, predicted {before - 1:+.1%}, fitted {after - 1:+.1%}")
+    typer.echo(f"rates:\n  matrix_fraction: {fraction}\n  source: {len(runs)} runs of {results}\n  measured: true")
+
+
+def _compare_memory(folder: RunFolder) -> str | None:
+    from neox_train.files import find_record
+    from neox_train.monitoring.metrics import last_record
+
+    estimated = (find_record(folder.memory_json) or {}).get("total_gib")
+    measured = (last_record(folder.metrics, "train") or {}).get("peak_memory_gib")
+    if not estimated or not measured:
+        return None
+    return f"{folder.name}: peak {measured:.2f} GiB, estimated {estimated:.2f} GiB ({estimated / measured - 1:+.1%})"
+
+
+def _read_run(folder: RunFolder, cluster: Cluster) -> TimedRun | None:
+    """A run's plans and the median of its steps; None where it has no configuration or no steps."""
+    from neox_train.config.load import load_config
+    from neox_train.memory.plan import plan_stages
+    from neox_train.memory.throughput.calibration import TimedRun
+    from neox_train.monitoring.metrics import read_metrics
+
+    records = [record for record in read_metrics(folder.metrics) if record["kind"] == "train"]
+    seconds = [record["seconds_per_step"] for record in records if record.get("seconds_per_step")]
+    if not seconds or not folder.config_file.is_file():
+        return None
+    # The first interval compiles and fills caches.
+    steady = seconds[1:] or seconds
+    plans = plan_stages(load_config([folder.config_file]), cluster)
+    return TimedRun(folder.name, tuple(plans), statistics.median(steady))
