@@ -9,6 +9,7 @@ from neox_train.cluster.cancellation import is_cancelled
 from neox_train.cluster.ledger import Ledger
 from neox_train.config.architecture import Architecture
 from neox_train.config.cluster import Cluster
+from neox_train.config.hardware import uses_fp8
 from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
 from neox_train.errors import ConfigError
@@ -74,7 +75,8 @@ def _seconds(
     sized = config if config.vocab_size else config.with_vocab_size(_ASSUMED_VOCABULARY)
     step = _predict(sized, cluster) if cluster.rates.mfu is None else None
     if step is not None:
-        return steps * step.total, "predicted" if step.calibrated else "uncalibrated, predicted"
+        basis = "predicted as for 16 bits" if uses_fp8(sized) else "predicted"
+        return steps * step.total, basis if step.calibrated else f"uncalibrated, {basis}"
     tokens = steps * config.train_batch_size * config.seq_length
     operations = tokens * flops_per_token(Architecture.from_config(sized))
     mfu = cluster.rates.mfu or _ASSUMED_MFU

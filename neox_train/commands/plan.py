@@ -160,6 +160,7 @@ def _show(
 
 def _list_notes(chosen: list[Row], base: NeoxConfig, cluster: Cluster, steps: int, deadline: int | None) -> list[str]:
     from neox_train.config.architecture import Architecture
+    from neox_train.config.hardware import uses_fp8
     from neox_train.config.parameters import count_parameters
     from neox_train.memory.search.budget import suggest_tokens
 
@@ -177,6 +178,8 @@ def _list_notes(chosen: list[Row], base: NeoxConfig, cluster: Cluster, steps: in
         notes.append(
             f"uncalibrated: the rates of {cluster.name} were not measured there (docs/planning.md has the errors)"
         )
+    if uses_fp8(base):
+        notes.append("FP8 is not modelled: speed and memory are predicted as for 16 bits, so the training is faster")
     if deadline is not None and cost.seconds > deadline:
         notes.append(f"nothing meets the deadline: the fastest takes {cost.days:.1f} days; allow more nodes")
     return notes

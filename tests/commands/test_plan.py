@@ -105,6 +105,17 @@ def test_mistakes_are_one_sentence(arguments: tuple[str, ...], word: str) -> Non
     assert word in str(result.exception) and "\n" not in str(result.exception)
 
 
+def test_fp8_is_said_not_to_be_modelled() -> None:
+    assert _call("--nodes", "1").stdout.count("FP8 is not modelled") == 0
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    plan.register(app)
+    files = [str(CONFIG), str(ROOT / "configs" / "fp8.yml")]
+    stacked = CliRunner().invoke(app, ["plan", *files, "--profile", str(H100)])
+    assert stacked.exit_code == 0, stacked.exception
+    assert stacked.stdout.count("FP8 is not modelled") == 1
+
+
 def test_where_nothing_fits_it_says_so() -> None:
     result = _call("--nodes", "1", "--global-batch", "64", config=ROOT / "configs" / "175B.yml")
     assert isinstance(result.exception, DoesNotFitError)

@@ -2,8 +2,8 @@
 
 Published rows: LLM-Foundry's training benchmarks (sequence 2048; parameters, gradients and states sharded, as ZeRO
 stage 3; eight GPUs and, here assumed, eight adapters of 200 Gbit/s a node) and torchtitan's Llama 3.1 8B with
-torch.compile (sequence 8192). Batches that the sources do not give are assumed. H200 rows: a compiled model with fp32
-master weights in a hand-written loop on one GPU.
+torch.compile (sequence 8192). Batches that the sources do not give are assumed. H200 rows, one
+GPU: a compiled model with fp32 master weights in a hand-written loop, and `neox-train train`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Row:
     micro_batch: int
     measured: int
     is_fitted: bool = False
+    is_own: bool = False
+    """Whether `neox-train train` was measured (docs/performance.md)."""
     is_recomputed: bool = False
     memory_gb_per_second: float | None = None
     """Of a card whose memory is slower than the profile's."""
@@ -149,6 +151,8 @@ def make_gpu_plan(
 ROWS = (
     Row("h200", "1.3B", 1, 8, 59_800, is_fitted=True),
     Row("h200", "125M", 1, 16, 472_000),
+    Row("h200", "1.3B", 1, 8, 61_752, is_own=True),
+    Row("h200", "125M", 1, 16, 466_267, is_own=True),
     Row("a100", "125M", 8, 32, 142_830),
     Row("a100", "350M", 8, 16, 58_782),
     Row("a100", "760M", 8, 16, 32_434),
@@ -185,6 +189,7 @@ def write_table() -> list[str]:
     ]
     for row in ROWS:
         notes = ["a constant is fitted to it"] if row.is_fitted else []
+        notes += ["`neox-train train`"] if row.is_own else []
         notes += ["40 GB card"] if row.memory_gb_per_second else []
         notes += ["activations recomputed"] if row.is_recomputed else []
         note = ", ".join(notes)

@@ -23,6 +23,11 @@ def test_rows_that_no_constant_was_fitted_to_are_within_the_stated_errors() -> N
     assert sum(error <= 0.15 for error in errors) >= 0.85 * len(errors)
 
 
+def test_one_gpu_s_own_rows_are_within_seven_percent() -> None:
+    own = [row.error for row in ROWS if row.is_own]
+    assert len(own) >= 2 and all(abs(error) <= 0.07 for error in own)
+
+
 def test_the_guide_s_weak_scaling_is_what_the_model_predicts(repository: Path) -> None:
     rates = read_rates(load_cluster(PROFILES / "h100" / "cluster.yaml"), "bfloat16")
     assert rates is not None
