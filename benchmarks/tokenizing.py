@@ -3,7 +3,8 @@
     python benchmarks/tokenizing.py [--megabytes 48] [--vocab-size 16384] [--datatrove-python PYTHON] [--work FOLDER]
 
 The corpus is the Python source of the standard library and the installed packages, one file a document. Every side runs
-in a process of its own on the same files; its seconds are the work's, without imports. Prints one JSON object. The
+in a process of its own on the same files; its seconds leave out that process's imports, not the start of workers.
+This project runs three times and its best counts, the peers once. Prints one JSON object. The
 datatrove side needs an interpreter that has datatrove. (A script called tokenize.py would hide the standard library's.)
 """
 
