@@ -75,9 +75,10 @@ def build_grid(shape: GridShape, rank: int) -> ParallelGrid:
     """Make the process groups of every axis; collective over all ranks, in one order."""
     groups: dict[Axis, Any] = {}
     for axis in AXES:
+        if getattr(shape, axis) == 1 and (axis != "dp" or shape.size == 1):
+            # Groups of one rank each take long to make on hundreds of ranks; DeepSpeed asks for the replicas' only.
+            continue
         for ranks in shape.list_groups(axis):
-            if shape.size == 1:
-                continue
             made = torch.distributed.new_group(list(ranks))
             if rank in ranks:
                 groups[axis] = made
