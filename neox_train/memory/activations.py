@@ -52,18 +52,25 @@ def count_layer(plan: RankPlan) -> int:
     cut = plan.tensor_parallel_size
     norms = 1 if a.residual == "parallel_tied" else 2
     residuals = 2 if a.residual == "serial" else 1
-    width = plan.weight_bytes * plan.tokens * a.ffn_width * _MLP_WIDTHS.get(a.activation, 2)
+    width = plan.weight_bytes * plan.tokens * a.ffn_width * _count_widths(plan)
     # Sequence parallelism gathers the input of attention and MLP apart, also where one norm feeds both.
     inputs = 2 if plan.sequence_parallel else norms
     return (
         residuals * _count_residual(plan)
-        + inputs * hidden
+        + (0 if plan.compiled_blocks else inputs * hidden)
         + norms * _count_norm(plan)
         + _count_attention(plan) // cut
         + hidden // cut  # the attention's output, input of its projection
         + width // cut
         + 2 * _count_mask(plan)
     )
+
+
+def _count_widths(plan: RankPlan) -> int:
+    """Saved tensors of the MLP's width: a compiled layer keeps the projections and computes the rest again."""
+    if plan.compiled_blocks:
+        return 2 if plan.architecture.is_gated else 1
+    return _MLP_WIDTHS.get(plan.architecture.activation, 2)
 
 
 def count_waiting(plan: RankPlan) -> int:
@@ -111,16 +118,13 @@ def _count_gathered(plan: RankPlan) -> int:
 
 def _count_attention(plan: RankPlan) -> int:
     a = plan.architecture
-    queries, keys = a.num_attention_heads * a.head_dim, a.num_kv_heads * a.head_dim
+    queries = a.num_attention_heads * a.head_dim
     if a.attention_dropout and plan.device == "cpu":
         scores = plan.micro_batch * a.num_attention_heads * a.seq_length**2
         # Scores, dropout mask and dropped scores, and queries, keys and values, all in fp32.
         return _FP32 * (3 * scores + plan.tokens * 3 * queries)
-    copies = 0
-    if a.rotary_dim:
-        copies = queries + keys
-    elif a.num_kv_heads < a.num_attention_heads:
-        copies = queries
+    # Rotated queries and keys, and values, replace the projection; without rotation grouped queries are copied.
+    copies = queries if a.num_kv_heads < a.num_attention_heads and not a.rotary_dim else 0
     sums = _FP32 * plan.tokens * a.num_attention_heads
     return plan.weight_bytes * plan.tokens * (a.qkv_rows + copies) + sums
 

@@ -40,6 +40,8 @@ def count_gradients(plan: RankPlan) -> GradientBytes:
     """Bytes of gradients, reduction buffers and step temporaries of the most loaded rank."""
     count = {"none": _count_plain, "unfused": _count_plain, "bf16": _count_bf16, "zero12": _count_zero12}
     wrapper = choose_wrapper(plan)
+    if wrapper == "flat":
+        return _count_flat(plan)
     return _count_zero3(plan) if wrapper == "zero3" else count[wrapper](plan)
 
 
@@ -68,6 +70,25 @@ def _count_plain(plan: RankPlan) -> GradientBytes:
         reduced_buffers=plan.weight_bytes * min(sum(sizes), _ENGINE_BUCKET_ELEMENTS),
         stepped=own,
         step_temporaries=widened + count_step_bytes(plan, sizes),
+    )
+
+
+def _count_flat(plan: RankPlan) -> GradientBytes:
+    """A parameter's gradient goes into the standing buffer at once; ranks exchange the buffer, in the wire's format."""
+    groups = list_groups(plan)
+    sizes = [size for group in groups for size in group.sizes]
+    own = plan.weight_bytes * max(sizes)
+    wire = plan.communication_bytes * sum(sizes) if plan.data_parallel_size > 1 else 0
+    widened = _FP32 * max(group.partition for group in groups) if plan.optimizer == "adam_8bit" else 0
+    return GradientBytes(
+        carried=0,
+        carried_buffers=0,
+        produced=own,
+        produced_buffers=0,
+        reduced=0,
+        reduced_buffers=wire,
+        stepped=0,
+        step_temporaries=widened,
     )
 
 

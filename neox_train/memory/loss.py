@@ -16,6 +16,8 @@ def count_loss(plan: RankPlan) -> int:
     gradient of the logits, which a CPU computes in fp32 before it rounds to 16 bits.
     """
     a = plan.architecture
+    if plan.loss_chunk_tokens:
+        return _count_chunk(plan)
     if plan.tensor_parallel_size > 1:
         shard = a.padded_vocab_size // plan.tensor_parallel_size
         logits, full = plan.weight_bytes * plan.tokens * shard, _FP32 * plan.tokens * shard
@@ -27,6 +29,24 @@ def count_loss(plan: RankPlan) -> int:
     return max(logits + full * (2 if changed else 1), 3 * full)
 
 
+def _count_chunk(plan: RankPlan) -> int:
+    """A chunk's logits and their gradient beside the gradient of the chunk before; the gradients of the hidden states
+    and of the output matrix: added up in fp32, one chunk's product beside it.
+    """
+    a = plan.architecture
+    tokens = min(plan.loss_chunk_tokens, plan.tokens)
+    # A GPU's kernel keeps the fp32 scores in registers, a CPU holds scores, exponentials and their difference.
+    scores = 0 if plan.device == "cuda" else 3 * _FP32
+    held = 3 if plan.tokens > tokens else 2
+    logits = (held * plan.weight_bytes + scores) * tokens * a.padded_vocab_size
+    matrix = (_FP32 + plan.weight_bytes) * a.padded_vocab_size * a.hidden_size
+    return logits + matrix + plan.weight_bytes * plan.tokens * a.hidden_size
+
+
 def count_logit_gradient(plan: RankPlan) -> int:
     """Bytes of the logits' gradient while it is multiplied into the output matrix."""
+    if plan.loss_chunk_tokens:
+        a = plan.architecture
+        # Made during the loss: what waits are the gradients of the hidden states and of the matrix.
+        return plan.weight_bytes * (plan.tokens + a.padded_vocab_size) * a.hidden_size
     return plan.weight_bytes * plan.tokens * plan.architecture.padded_vocab_size // plan.tensor_parallel_size

@@ -114,7 +114,7 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
 def _list_updates(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) -> list[Phase]:
     """Reduction, step and gathering, where no activation is left."""
     # ZeRO moves gradients into buffers of its own; elsewhere they stay where the backward pass put them.
-    moved = choose_wrapper(plan) in ("zero12", "zero3")
+    moved = choose_wrapper(plan) in ("flat", "zero12", "zero3")
     return [
         _phase(
             "gradient reduction",

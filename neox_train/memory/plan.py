@@ -8,6 +8,7 @@ from typing import Literal
 from neox_train.config.architecture import Architecture
 from neox_train.config.cluster import Cluster
 from neox_train.config.deepspeed import deepspeed_json
+from neox_train.config.implementations import Implementations
 from neox_train.config.precision import Precision
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.stages import EMBEDDING, FINAL_NORM, OUTPUT, deal_stages, list_pipeline_layers
@@ -59,6 +60,12 @@ class RankPlan:
     """Whether biases and norms form an optimizer group of their own."""
     checkpoint_layers: int
     """Layers recomputed together in the backward pass; 0 keeps every activation."""
+    flat_masters: bool
+    """Whether weights, gradients and master weights lie in one buffer each."""
+    compiled_blocks: bool
+    """Whether compiled layers compute norms and the MLP's activation again in the backward pass."""
+    loss_chunk_tokens: int
+    """Tokens whose logits exist at a time; 0 for all of a micro-batch."""
 
     @property
     def weight_bytes(self) -> int:
@@ -94,6 +101,7 @@ def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
     """
     _require_covered(config)
     architecture, links = _cut_stage(config, stage)
+    choice = Implementations.choose(config, cluster.device)
     stages = max(1, config.pipe_parallel_size)
     engine = deepspeed_json(config)
     zero = engine.get("zero_optimization") or {}
@@ -120,6 +128,9 @@ def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
         optimizer=_read_optimizer(config),
         has_decay_groups=config.weight_decay > 0,
         checkpoint_layers=config.checkpoint_num_layers if config.checkpoint_activations else 0,
+        flat_masters=choice.flat_masters,
+        compiled_blocks=choice.compiled_blocks,
+        loss_chunk_tokens=choice.loss_chunk_tokens,
     )
 
 

@@ -14,9 +14,11 @@ from neox_train.memory.groups import FlatGroup, list_groups
 from neox_train.memory.optimizers import count_state_bytes
 from neox_train.memory.plan import RankPlan
 
-Wrapper = Literal["none", "unfused", "bf16", "zero12", "zero3"]
+Wrapper = Literal["flat", "none", "unfused", "bf16", "zero12", "zero3"]
 
 _FP32 = 4
+FLAT_ALIGNMENT = 128
+"""Elements that a share of flat master weights is a multiple of."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,9 +42,12 @@ class StaticBytes:
 def choose_wrapper(plan: RankPlan) -> Wrapper:
     """The optimizer that DeepSpeed wraps around a client optimizer.
 
-    ``none``: plain data parallel in fp32. ``unfused``: 16 bits without ZeRO, an fp32 copy a parameter. ``bf16``:
-    ZeRO 1 with bf16 weights and fp32 accumulation. ``zero12``: ZeRO 1 and 2 otherwise. ``zero3``: ZeRO 3.
+    ``flat``: none, our optimizer keeps flat masters by itself. ``none``: plain data parallel in fp32. ``unfused``: 16
+    bits without ZeRO, an fp32 copy a parameter. ``bf16``: ZeRO 1 with bf16 weights and fp32 accumulation. ``zero12``:
+    ZeRO 1 and 2 otherwise. ``zero3``: ZeRO 3.
     """
+    if plan.flat_masters:
+        return "flat"
     if plan.zero_stage == 0:
         return "none" if plan.precision == "fp32" else "unfused"
     if plan.zero_stage == 1 and plan.precision == "bfloat16" and plan.accumulation_bytes == _FP32:
@@ -54,6 +59,8 @@ def count_static(plan: RankPlan) -> StaticBytes:
     """Bytes of every tensor that lives from step to step."""
     groups = list_groups(plan)
     wrapper = choose_wrapper(plan)
+    if wrapper == "flat":
+        return _count_flat(plan, groups)
     if wrapper in ("none", "unfused"):
         return _count_unsharded(plan, groups)
     if wrapper == "zero3":
@@ -66,6 +73,24 @@ def count_static(plan: RankPlan) -> StaticBytes:
         optimizer_states=count_state_bytes(plan.optimizer, partitions),
         gradients=plan.accumulation_bytes * padded if wrapper == "bf16" else 0,
         communication=count_neighbour_buffers(plan),
+    )
+
+
+def _count_flat(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
+    """One buffer a group for weights, gradients and masters; ZeRO 1 shares masters and states out.
+
+    With one micro-batch a step nothing is added up, and the gradients stay in the weights' format.
+    """
+    shards = plan.data_parallel_size if plan.zero_stage == 1 else 1
+    lengths = [-(-group.count // (shards * FLAT_ALIGNMENT)) * shards * FLAT_ALIGNMENT for group in groups]
+    shares = [length // shards for length in lengths]
+    gradient_bytes = plan.weight_bytes if plan.accumulation_steps == 1 else plan.accumulation_bytes
+    return StaticBytes(
+        weights=plan.weight_bytes * sum(lengths),
+        master_weights=_FP32 * sum(shares),
+        optimizer_states=count_state_bytes(plan.optimizer, shares),
+        gradients=gradient_bytes * sum(lengths),
+        communication=0,
     )
 
 

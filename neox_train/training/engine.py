@@ -13,6 +13,7 @@ import torch
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.deepspeed import deepspeed_json, flat_masters_json
+from neox_train.config.implementations import Implementations
 from neox_train.errors import ConfigError
 from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.model.initialisation import initialise
@@ -23,7 +24,6 @@ from neox_train.training.distributed import RankContext
 from neox_train.training.flat_engine import attach_flat_masters, build_flat_masters
 from neox_train.training.flat_masters import FlatMasters
 from neox_train.training.grid import ParallelGrid
-from neox_train.training.implementations import Implementations
 from neox_train.training.optimizer import build_optimizer
 from neox_train.training.parameter_groups import group_parameters
 from neox_train.training.transformer_engine import choose_layers
@@ -51,7 +51,7 @@ def build_engine(
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
-    choice = Implementations.choose(config, context.device)
+    choice = Implementations.choose(config, "cuda" if context.device.type == "cuda" else "cpu")
     model = _build_model(config, architecture, grid, choice)
     initialise(model, architecture, config.seed, tensor_rank=grid.place.tp, tensor_size=grid.shape.tp)
     model.to(context.device)

@@ -84,13 +84,17 @@ def read_parts(engine: Any, model: torch.nn.Module) -> dict[str, Storages]:
     for name in _MASTERS:
         for group in getattr(optimizer, name, []):
             masters += group if isinstance(group, list) else [group]
-    states = engine.basic_optimizer.state.values()
+    base = engine.basic_optimizer
+    flat_groups = getattr(base, "flat_groups", [])
+    masters += [flat.master for flat in flat_groups]
+    states = getattr(base, "base", base).state.values()
     return {
         "weights": weights,
         "master_weights": read_storages(masters),
         "optimizer_states": read_storages(v for state in states for v in state.values() if torch.is_tensor(v)),
         "gradients": read_storages(
             [
+                *(flat.gradients for flat in flat_groups),
                 *getattr(optimizer, "fp32_groups_gradients_flat", []),
                 *(buffer for buffer in [getattr(optimizer, "grad_partitions_flat_buffer", None)] if buffer is not None),
             ]

@@ -55,6 +55,13 @@ CASES: dict[str, dict[str, Any]] = {
     "fp32 without ZeRO, tensor": {**_zero(0), **TENSOR},
     "bf16 ZeRO 1, tensor and sequence": {**_zero(1), **TENSOR, "sequence_parallel": True, "precision": "bfloat16"},
     "fp32 ZeRO 2, tensor, gated": {**_zero(2), **TENSOR, "activation": "swiglu", "mlp_multiple_of": 2},
+    "flat masters": {**_zero(0), "precision": "bfloat16", "flat_master_weights": True},
+    "flat masters, ZeRO 1, accumulation": {
+        **_zero(1),
+        "precision": "bfloat16",
+        "flat_master_weights": True,
+        "gradient_accumulation_steps": 2,
+    },
     "fp32 without ZeRO, pipeline": {**_zero(0), "pipe_parallel_size": 2},
     "bf16 ZeRO 1, pipeline, tied": {
         **_zero(1),

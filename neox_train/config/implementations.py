@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import torch
+from typing import TYPE_CHECKING, Literal
 
 from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.errors import NotBuiltError
@@ -25,9 +23,9 @@ class Implementations:
     loss_chunk_tokens: int
 
     @classmethod
-    def choose(cls, config: NeoxConfig, device: torch.device) -> Implementations:
+    def choose(cls, config: NeoxConfig, device: Literal["cpu", "cuda"]) -> Implementations:
         """What the keys say, else the fast one on a GPU wherever it applies; NotBuiltError where a key cannot hold."""
-        on_gpu = device.type == "cuda"
+        on_gpu = device == "cuda"
         cut = config.model_parallel_size > 1 or config.pipe_parallel_size > 1
         sharded = config.zero_stage == 3
         whole = not (cut or sharded)
