@@ -101,11 +101,20 @@ def _set_zero_stage(stage: int) -> Change:
 
 
 def _reformat(plan: RankPlan, **changes: Any) -> RankPlan:
-    """The plan after ``changes``, with the format that bf16 gradients then accumulate in by default."""
+    """The plan after ``changes``: the format that bf16 gradients then add up in, flat masters where they are built."""
     changed = replace(plan, **changes)
     if changed.precision != "bfloat16":
         return changed
-    return replace(changed, accumulation_bytes=2 if changed.zero_stage == 0 else 4, communication_bytes=2)
+    is_flat = changed.zero_stage < 2 and (plan.flat_masters or _becomes_flat(plan, changed))
+    accumulation_bytes = 2 if changed.zero_stage == 0 else 4
+    return replace(changed, accumulation_bytes=accumulation_bytes, communication_bytes=2, flat_masters=is_flat)
+
+
+def _becomes_flat(plan: RankPlan, changed: RankPlan) -> bool:
+    """Whether bf16 in place of fp32 brings flat masters by default: on a GPU, with Adam, nothing cut."""
+    whole = changed.tensor_parallel_size == 1 and len(changed.links) == 3
+    is_adam = changed.optimizer in ("adam", "adam_8bit")
+    return plan.precision != "bfloat16" and changed.device == "cuda" and whole and is_adam
 
 
 def _use_bf16(plan: RankPlan) -> list[Change]:

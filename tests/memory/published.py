@@ -145,6 +145,9 @@ def make_gpu_plan(
         optimizer="adam",
         has_decay_groups=True,
         checkpoint_layers=checkpoint_layers,
+        flat_masters=False,
+        compiled_blocks=False,
+        loss_chunk_tokens=0,
     )
 
 

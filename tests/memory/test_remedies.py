@@ -26,7 +26,7 @@ WIDE_BATCH = {"train_micro_batch_size_per_gpu": 64, "hidden_size": 256, "num_lay
 CASES: dict[str, tuple[dict[str, Any], Cluster, int, int]] = {
     "a large model on four GPUs": (LARGE, make_gpu_cluster(), 4, 50_257),
     "a large batch on a CPU": (WIDE_BATCH, make_cluster(memory_gib_per_process=1.2), 2, 8192),
-    "one GPU": ({**LARGE, "num_layers": 8}, make_gpu_cluster(processes_per_node=1), 1, 50_257),
+    "one GPU": ({**LARGE, "num_layers": 12}, make_gpu_cluster(processes_per_node=1), 1, 50_257),
 }
 
 
