@@ -18,7 +18,7 @@ from neox_train.cluster.ledger import Attempt, Ledger
 from neox_train.cluster.queue_board import ask_interval_seconds
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.resumable import require_resumable
-from neox_train.cluster.sbatch import UnclearSubmissionError
+from neox_train.cluster.sbatch import UnansweredSubmissionError, UnclearSubmissionError
 from neox_train.cluster.slurm_state import SlurmSilentError
 from neox_train.cluster.stop_signals import StopSignals
 from neox_train.config.cluster import Cluster
@@ -28,7 +28,10 @@ from neox_train.errors import TrainingError
 from neox_train.monitoring.provenance import write_provenance
 
 _SILENCE_SECONDS = 3600.0
+_UNANSWERED_SECONDS = 60.0
+"""A controller too busy to answer sbatch may still take its job: so long is it looked for."""
 _PAUSE_SECONDS = 5.0
+_SUBMISSIONS = 3
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,26 @@ class Training:
         return self.nodes * self.cluster.processes_per_node
 
 
+def find_or_submit(
+    training: Training, ledger: Ledger, reporter: Reporter, signals: StopSignals, reason: str
+) -> tuple[Job, Attempt]:
+    """The living job of the newest attempt, else a new one; ``reason`` tells why it is submitted.
+
+    A submission that Slurm did not answer is made again, at most twice, once it is known that it queued nothing. Raises
+    what ``find_job`` and ``submit_attempt`` raise.
+    """
+    for left in reversed(range(_SUBMISSIONS)):
+        if found := find_job(training.run, ledger, reporter, signals):
+            return found
+        try:
+            return submit_attempt(training, ledger, reporter, reason)
+        except UnansweredSubmissionError as error:
+            if not left:
+                raise
+            reporter.say(f"attempt {len(ledger.attempts)}: {error}")
+    raise AssertionError("the last submission returns or raises")
+
+
 def find_job(run: RunFolder, ledger: Ledger, reporter: Reporter, signals: StopSignals) -> tuple[Job, Attempt] | None:
     """The living job of the newest attempt; None when there is none, and then no attempt is open any more.
 
@@ -55,24 +78,36 @@ def find_job(run: RunFolder, ledger: Ledger, reporter: Reporter, signals: StopSi
     last = ledger.last
     if last is None or not last.is_open:
         return None
-    deadline = time.monotonic() + _SILENCE_SECONDS
-    while True:
-        try:
-            job = attach_job(run, last)
-            break
-        except SlurmSilentError as error:
-            reporter.show(f"{error}; waiting, as job `{last.name}` may be queued")
-            signals.pause(min(_PAUSE_SECONDS, ask_interval_seconds()))
-            if signals.count or time.monotonic() > deadline:
-                raise TrainingError(f"run {run.name}: {error}; repeat the same command when it does") from error
+    job = _look_until_known(run, last, reporter, signals)
     if job is None:
         close_stale(run, ledger, last, reporter)
         return None
     reporter.say(f"attached to job {job.job_id}")
     if last.job_id is None:
-        changes = {"job_id": job.job_id, "cluster_name": job.cluster_name, "state": states.RUNNING}
-        last = ledger.update(last, **changes)
+        last = _note_job(ledger, last, job)
     return job, last
+
+
+def _look_until_known(run: RunFolder, attempt: Attempt, reporter: Reporter, signals: StopSignals) -> Job | None:
+    began = time.monotonic()
+    unanswered = bool(attempt.reason)
+    while True:
+        try:
+            job = attach_job(run, attempt)
+            if job is not None or not unanswered or time.monotonic() - began >= _UNANSWERED_SECONDS:
+                return job
+            unknown = f"sbatch's answer was lost, and job `{attempt.name}` is not queued yet"
+        except SlurmSilentError as error:
+            unknown = str(error)
+        reporter.show(f"{unknown}; waiting, as job `{attempt.name}` may be queued")
+        signals.pause(min(_PAUSE_SECONDS, ask_interval_seconds()))
+        if signals.count or time.monotonic() - began > _SILENCE_SECONDS:
+            raise TrainingError(f"run {run.name}: {unknown}; repeat the same command later")
+
+
+def _note_job(ledger: Ledger, attempt: Attempt, job: Job) -> Attempt:
+    known = {"job_id": job.job_id, "cluster_name": job.cluster_name, "state": states.RUNNING, "reason": ""}
+    return ledger.update(attempt, **known)
 
 
 def submit_attempt(training: Training, ledger: Ledger, reporter: Reporter, reason: str) -> tuple[Job, Attempt]:
@@ -99,11 +134,12 @@ def submit_attempt(training: Training, ledger: Ledger, reporter: Reporter, reaso
     try:
         job = submit_job(run, cluster, attempt)
     except UnclearSubmissionError as error:
+        attempt = ledger.update(attempt, reason=str(error))
         job = _find_after_all(run, attempt, error)
     except Exception as error:
         ledger.close(attempt, states.FAILED, causes.NOT_SUBMITTED, str(error), (None, None))
         raise
-    attempt = ledger.update(attempt, job_id=job.job_id, cluster_name=job.cluster_name, state=states.RUNNING)
+    attempt = _note_job(ledger, attempt, job)
     size = f"{training.nodes} x {cluster.processes_per_node} processes"
     reporter.say(f"job {job.job_id}, {size}, logs in {short_path(job.folder)} ({reason})")
     return job, attempt
@@ -114,7 +150,7 @@ def _find_after_all(run: RunFolder, attempt: Attempt, error: UnclearSubmissionEr
     with contextlib.suppress(SlurmSilentError):
         if job := attach_job(run, attempt):
             return job
-    raise TrainingError(f"run {run.name}: {error}") from error
+    raise type(error)(f"run {run.name}: {error}") from error
 
 
 def short_path(path: Path) -> Path:

@@ -78,6 +78,8 @@ def ending_of(records: Mapping[int, RankRecord], processes: int, state: JobState
     if rank_record.STOPPED in outcomes and not any(r.outcome == rank_record.FAILED for r in records.values()):
         # Requeueing, and the scheduler, may end a rank before it has written that it saved.
         stopped = next(record for record in records.values() if record.outcome == rank_record.STOPPED)
+        if stopped.cause == causes.CANCELLED:
+            return Ending(CANCELLED, "the job was cancelled, and its ranks had time to save", cause=causes.CANCELLED)
         return Ending(STOPPED, f"the ranks {stopped.sentence or 'stopped'}", retry=True, cause=stopped.cause)
     if state.word == "OUT_OF_MEMORY":
         return Ending(CRASHED, "the node's memory for the job was full", retry=True, cause=causes.RANK_KILLED)

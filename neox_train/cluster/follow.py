@@ -103,6 +103,9 @@ class Follower:
             return
         begun = read_beginnings(job.folder, job.job_id, job.processes)
         self._beginnings_seen = len(begun)
+        if begun[0] != self._tail.since:
+            # The ranks' own clock, which metrics.jsonl has too: the submitter's may be minutes off.
+            self._tail.count_from(begun[0])
         changes = {"started": begun[0], "resumed": begun[-1] if len(begun) > 1 else None}
         self.ledger.update(self.ledger.attempts[-1], **changes)
 
@@ -123,13 +126,15 @@ class Follower:
         self.ledger.update(self.ledger.attempts[-1], starts=tuple(starts))
 
     def _quote_failing_rank(self, ending: Ending) -> None:
-        if ending.outcome in (FINISHED, STOPPED, CANCELLED, DETACHED) or ending.rank is None or not ending.retry:
+        if ending.outcome in (FINISHED, STOPPED, CANCELLED, DETACHED) or not ending.retry:
             # A user's error is one sentence, which the caller prints.
             return
         job = self.job
-        if lines := log_tail(job.folder, job.job_id, ending.rank):
-            file = log_file(job.folder, job.job_id, ending.rank)
-            self.reporter.quote(f"rank {ending.rank} failed; its last {len(lines)} lines ({file}):", lines)
+        # Rank 0's log has the batch script's and srun's words too.
+        rank = ending.rank or 0
+        if lines := log_tail(job.folder, job.job_id, rank):
+            what = "the job failed; the" if ending.rank is None else f"rank {rank} failed; its"
+            self.reporter.quote(f"{what} last {len(lines)} lines ({log_file(job.folder, job.job_id, rank)}):", lines)
 
     def _line(self, state: JobState) -> str:
         progress = self._tail.read(self.train_iters)

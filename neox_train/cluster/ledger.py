@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from neox_train.cluster import causes
 from neox_train.errors import TrainingError
 from neox_train.files import read_record, write_json
 
@@ -19,6 +20,8 @@ FAILED = "failed"
 LOST = "lost"
 CANCELLED = "cancelled"
 OPEN_STATES = (SUBMITTING, RUNNING)
+_INTENT = "attempt.json"
+"""Beside an attempt's logs: the attempt as it was meant, should the ledger be lost."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +61,19 @@ class Attempt:
 
 
 class Ledger:
-    """The attempts of one run, oldest first; every change is written at once."""
+    """The attempts of one run, oldest first; every change is written at once.
+
+    Where the file is gone the log folders tell what was meant: the newest attempt is open then, as its job may live.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        content = read_record(file) or {"attempts": []}
+        content = read_record(file) or {"attempts": _read_intents(file.parent)}
         try:
             self.attempts = [_read_attempt(attempt) for attempt in content["attempts"]]
         except (KeyError, TypeError) as error:
             raise TrainingError(
-                f"{file} is not a ledger of this program ({error}); move it away to start anew"
+                f"{file} is not a ledger of this program ({error}); move it away: the log folders tell the attempts too"
             ) from error
 
     @property
@@ -77,6 +83,7 @@ class Ledger:
 
     def add(self, attempt: Attempt) -> Attempt:
         """Append an attempt: written before its job exists, so that a job without a record cannot be."""
+        write_json(self.file.parent / attempt.folder / _INTENT, asdict(attempt))
         self.attempts.append(attempt)
         self._write()
         return attempt
@@ -111,3 +118,10 @@ class Ledger:
 
 def _read_attempt(fields: dict[str, Any]) -> Attempt:
     return Attempt(**{**fields, "starts": tuple(fields.get("starts", ()))})
+
+
+def _read_intents(run_folder: Path) -> list[dict[str, Any]]:
+    files = sorted(run_folder.glob(f"logs/attempt-*/{_INTENT}"))
+    intents = [fields for file in files if (fields := read_record(file))]
+    lost = {"state": LOST, "cause": causes.LOST, "reason": "job.json was lost; the logs tell more"}
+    return [{**fields, **lost} for fields in intents[:-1]] + intents[-1:]

@@ -63,6 +63,11 @@ class MetricsTail:
         self._first_step: int | None = None
         self._last_step: int | None = None
 
+    def count_from(self, since: float) -> None:
+        """Count the steps logged since then, by the clock of the host that logs; those counted so far are forgotten."""
+        self.since = since
+        self._offset, self._first_step, self._last_step = 0, None, None
+
     @property
     def steps(self) -> tuple[int | None, int | None]:
         """First and last step logged since ``since`` (seconds since the epoch); None where there is none."""

@@ -23,6 +23,7 @@ ASK_VARIABLE = "NEOX_TRAIN_POLL_SECONDS"
 """Seconds between two questions to Slurm, for a site that wants fewer, or a test that wants more."""
 _POSITIONS_SECONDS = 60.0
 _WAIT_SECONDS = 90.0
+_CLOCK_SECONDS = 2.0
 _FIELDS = "%i|%T|%P|%S|%N|%j|%r"
 
 
@@ -80,12 +81,12 @@ class QueueBoard:
     def look(self, *, newer_than: float) -> QueueLook:
         """An answer asked for after ``newer_than`` (seconds since the epoch); one process asks, the others read it."""
         look = self._read()
-        if look.asked >= newer_than:
+        if _is_fresh(look, newer_than):
             return look
         try:
             with hold_lock(self.file.with_suffix(".lock"), note="asking squeue", wait_seconds=_WAIT_SECONDS):
                 look = self._read()
-                if look.asked < newer_than:
+                if not _is_fresh(look, newer_than):
                     look = self._ask(look)
                     write_json(self.file, asdict(look))
         except LockHeldError:
@@ -120,6 +121,11 @@ class QueueBoard:
         options = ["-h", "-t", "PENDING", "-p", ",".join(partitions), "--sort=-p,i", "-o", "%i"]
         answer = self._run(["squeue", *self._cluster, *options])
         return tuple(answer.out.split()) if answer.code == 0 else ()
+
+
+def _is_fresh(look: QueueLook, newer_than: float) -> bool:
+    """An answer from the future is one of a host whose clock is ahead: nobody knows how old it is."""
+    return newer_than <= look.asked <= time.time() + _CLOCK_SECONDS
 
 
 def _read_line(line: str) -> tuple[str, QueueEntry] | None:

@@ -22,6 +22,7 @@ FINISHED = "finished"
 STOPPED = "stopped"
 FAILED = "failed"
 _WRITING = threading.Lock()
+_STARTED = re.compile(r"(\d+)_(?:submitted\.pkl|\d+_start\d+_rank\.json)")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,16 @@ def list_starts(folder: Path, job_id: str) -> list[int]:
     except FileNotFoundError:
         return []
     return sorted({int(match.group(1)) for name in names if (match := pattern.fullmatch(name))})
+
+
+def find_job_id(folder: Path) -> str | None:
+    """Id of the job that has started in an attempt's log folder; None before it starts."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return None
+    ids = {int(match.group(1)) for name in names if (match := _STARTED.fullmatch(name))}
+    return str(max(ids)) if ids else None
 
 
 def read_start(folder: Path, job_id: str, processes: int, start: int) -> dict[int, RankRecord]:

@@ -29,6 +29,10 @@ class UnclearSubmissionError(TrainingError):
     """sbatch gave no job id, and the job may be queued all the same."""
 
 
+class UnansweredSubmissionError(UnclearSubmissionError):
+    """Slurm's controller did not answer sbatch: the job may be queued, and may be submitted again once it is not."""
+
+
 def read_submission(output: str) -> tuple[str, str | None]:
     """Job id, and the cluster's name on a federation, from sbatch's output; banners and notices are passed over.
 
@@ -87,14 +91,14 @@ def call_sbatch(script: Path, folder: Path) -> str:
         except FileNotFoundError as error:
             raise TrainingError("`sbatch` is not found; submit from a login node of the cluster") from error
         except subprocess.TimeoutExpired as error:
-            raise UnclearSubmissionError(
+            raise UnansweredSubmissionError(
                 f"sbatch did not answer within {SBATCH_SECONDS:.0f} s; the job may be queued all the same, and the "
                 "next start of the same command looks for it by name"
             ) from error
     if result.returncode == 0:
         return result.stdout
     words = " ".join((result.stderr.strip() or result.stdout.strip() or "no reason given").split())
-    kind = UnclearSubmissionError if any(word in words.lower() for word in _UNCLEAR) else TrainingError
+    kind = UnansweredSubmissionError if any(word in words.lower() for word in _UNCLEAR) else TrainingError
     raise kind(f"sbatch refused the job: {words}")
 
 

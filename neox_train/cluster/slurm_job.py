@@ -9,7 +9,7 @@ from neox_train.cluster.jobs import ENDED, PENDING, UNKNOWN, JobState
 from neox_train.cluster.ledger import Attempt
 from neox_train.cluster.parameters import rank_python, slurm_parameters
 from neox_train.cluster.queue_board import QueueBoard, QueueEntry, QueueLook, ask_interval_seconds
-from neox_train.cluster.rank_record import FINISHED, list_starts, read_start
+from neox_train.cluster.rank_record import FINISHED, find_job_id, list_starts, read_start
 from neox_train.cluster.sbatch import SbatchExecutor, wait_for_sbatch
 from neox_train.cluster.signal_lead import choose_lead_seconds
 from neox_train.cluster.slurm_state import ask_accounting, classify, find_by_name, is_limbo, on_cluster, run_command
@@ -75,7 +75,11 @@ class SlurmJob:
         """
         if attempt.job_id:
             return cls(run, attempt, attempt.job_id, attempt.cluster_name)
-        wait_for_sbatch(run.path / attempt.folder)
+        folder = run.path / attempt.folder
+        wait_for_sbatch(folder)
+        # A job that has started is known by its files, also when Slurm has forgotten it or does not answer.
+        if job_id := find_job_id(folder):
+            return cls(run, attempt, job_id, attempt.cluster_name)
         for look in range(_NAME_LOOKS):
             if look:
                 time.sleep(_NAME_PAUSE_SECONDS)

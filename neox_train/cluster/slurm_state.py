@@ -18,6 +18,7 @@ from neox_train.errors import TrainingError
 Command = Callable[[Sequence[str]], "Answer"]
 
 COMMAND_SECONDS = 30.0
+_CLOCKS_DIFFER_SECONDS = 900.0
 _RUNNING_WORDS = {"RUNNING"}
 _ENDED_WORDS = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "REVOKED"}
 _LIMBO_WORDS = {"NODE_FAIL", "PREEMPTED"}
@@ -120,5 +121,5 @@ def _ids(output: str) -> list[str]:
 
 
 def format_time(seconds: float) -> str:
-    """A time since the epoch as Slurm reads it, a minute early for clocks that differ."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seconds - 60))
+    """A time since the epoch as Slurm reads it, early by more than the clocks of two hosts differ."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seconds - _CLOCKS_DIFFER_SECONDS))

@@ -6,7 +6,7 @@ import contextlib
 
 from neox_train.cluster import causes
 from neox_train.cluster import ledger as states
-from neox_train.cluster.attempts import Training, find_job, short_path, submit_attempt
+from neox_train.cluster.attempts import Training, find_job, find_or_submit, short_path
 from neox_train.cluster.cancellation import is_cancelled, mark_cancelled
 from neox_train.cluster.completion import (
     lost_checkpoint_notice,
@@ -27,18 +27,30 @@ from neox_train.cluster.restart import counts_as_restart, reason_to_give_up
 from neox_train.cluster.stop_signals import StopSignals
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
+from neox_train.config.run_file import restore_run_config, write_run_config
 from neox_train.config.schema import NeoxConfig
 from neox_train.errors import ConfigError, LockHeldError, TrainingError
 from neox_train.locks import hold_lock
 
 
-def train_run(run: RunFolder, cluster: Cluster, nodes: int, *, reporter: Reporter | None = None) -> None:
+def train_run(
+    run: RunFolder,
+    cluster: Cluster,
+    nodes: int,
+    *,
+    config: NeoxConfig | None = None,
+    reporter: Reporter | None = None,
+) -> None:
     """Return when the run is trained and trained.json says so; nothing is launched when it is already.
 
-    Raises TrainingError when it ends otherwise, with the rank and the reason.
+    The run's config.yml counts, unless the caller brings its own ``config``, which is written there. Raises
+    TrainingError when it ends otherwise, with the rank and the reason; LockHeldError where another process trains the
+    run with another configuration than the caller's.
     """
     reporter = reporter or Reporter(run.name)
-    training = Training(run, cluster, nodes, _read_config(run))
+    if config is not None:
+        write_run_config(run, config)
+    training = Training(run, cluster, nodes, config or _read_config(run))
     _require_size(training)
     with reporter.closing():
         while (reason := unfinished_reason(run, training.config, deep=True)) is not None:
@@ -46,8 +58,12 @@ def train_run(run: RunFolder, cluster: Cluster, nodes: int, *, reporter: Reporte
                 try:
                     stack.enter_context(hold_lock(run.lock, note=f"neox-train submit {run.name}"))
                 except LockHeldError:
+                    if config is not None:
+                        write_run_config(run, config)
                     follow_other(run, steps_wanted(training.config), reporter)
                     continue
+                if config is not None:
+                    restore_run_config(run, config)
                 _train(training, reporter, reason)
         _close_unfollowed(run, training.config, reporter)
         _mark_trained(run, training.config, reporter)
@@ -119,7 +135,7 @@ def _train(training: Training, reporter: Reporter, reason: str) -> None:
     with StopSignals() as signals:
         while True:
             furthest = ledger.furthest_step()
-            found = find_job(run, ledger, reporter, signals) or submit_attempt(training, ledger, reporter, reason)
+            found = find_or_submit(training, ledger, reporter, signals, reason)
             job, attempt, ending = _follow(run, config, ledger, *found, reporter, signals)
             if ending.outcome == FINISHED:
                 return

@@ -6,6 +6,7 @@ computing Python may differ.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -36,6 +37,11 @@ START_SECONDS = 300.0
 def ranks_lock(run: RunFolder) -> Path:
     """The lock that every rank of a run shares: free when no rank of the run lives."""
     return run.path / ".ranks.lock"
+
+
+def trainer_lock(run: RunFolder) -> Path:
+    """The lock of rank 0: two jobs of one run, however they came to be, never write the same files."""
+    return run.path / ".trainer.lock"
 
 
 def run_rank(run_folder: str) -> str:
@@ -85,7 +91,11 @@ def _train(run: RunFolder, job: submitit.JobEnvironment, record: RankRecord) -> 
         if rank == 0:
             require_progress(folder, job_id, record, starts_allowed=max(1, note.cluster.max_restarts))
         require_health(note, run, local_rank=job.local_rank)
-    with hold_lock(ranks_lock(run), shared=True, wait_seconds=START_SECONDS):
+    with contextlib.ExitStack() as locks:
+        locks.enter_context(hold_lock(ranks_lock(run), shared=True, wait_seconds=START_SECONDS))
+        if rank == 0:
+            only = hold_lock(trainer_lock(run), note=f"rank 0 of job {job_id}", wait_seconds=START_SECONDS)
+            locks.enter_context(only)
         address, port = agree_on_address(
             folder, job_id=job_id, start=start, rank=rank, address=own_address(job), wait_seconds=START_SECONDS
         )

@@ -39,7 +39,6 @@ def train(
     from neox_train.config.layout import RunFolder
     from neox_train.config.merge import parse_override
     from neox_train.config.run import resolve_files
-    from neox_train.config.run_file import write_run_config
     from neox_train.data.manifest import load_manifest
 
     allow_changes(allow_change or [])
@@ -59,8 +58,7 @@ def train(
         typer.echo(f"note: {sentence}", err=True)
     command = f"neox-train train {' '.join(map(str, files))} --run-dir {folder.path}"
     with stage("train", folder.path, subject=f"run {folder.name}", command=command):
-        write_run_config(folder, config.with_vocab_size(vocab_size))
-        train_run(folder, facts, 1)
+        train_run(folder, facts, 1, config=config.with_vocab_size(vocab_size))
 
 
 def _folder_of(save: str | None) -> Path:

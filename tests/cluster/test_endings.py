@@ -95,6 +95,11 @@ def test_a_cancelled_job_is_cancelled_though_its_ranks_saved_in_time() -> None:
     assert ending_of(records, 2, JobState(ENDED, "CANCELLED")).outcome == CANCELLED
 
 
+def test_ranks_that_were_cancelled_and_saved_tell_it_when_slurm_has_forgotten() -> None:
+    records = {0: rank(0, "stopped", 5.0, cause=causes.CANCELLED), 1: rank(1, "stopped", 5.0, cause=causes.SIGNAL)}
+    assert ending_of(records, 2, JobState(ENDED, "GONE")).outcome == CANCELLED
+
+
 def test_of_hanging_ranks_the_one_that_is_not_waiting_is_blamed() -> None:
     waiting = "rank 0 made no progress for 60 s after step 7; it was waiting for other ranks (step.py:1 run)"
     busy = "rank 1 made no progress for 60 s after step 7; it was in loader.py:12 read"

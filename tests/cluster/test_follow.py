@@ -1,5 +1,8 @@
+import json
 from dataclasses import asdict
 from pathlib import Path
+
+import pytest
 
 from neox_train.cluster.follow import Follower
 from neox_train.cluster.jobs import ENDED, PENDING, JobState
@@ -57,3 +60,18 @@ def test_an_attempt_starts_with_its_ranks_and_not_in_the_queue(tmp_path: Path) -
     attempt = Ledger(run.ledger).attempts[0]
     assert (attempt.submitted, attempt.started, attempt.resumed) == (1000.0, 5000.0, 9000.0)
     assert [(start["began"], start["ended"]) for start in attempt.starts] == [(5000.0, 5600.0)]
+
+
+@pytest.mark.parametrize("offset_seconds", [-600.0, 600.0])
+def test_steps_are_counted_by_the_clock_of_the_ranks(tmp_path: Path, offset_seconds: float) -> None:
+    run = RunFolder(tmp_path)
+    ledger = Ledger(run.ledger)
+    submitted = 5000.0 + offset_seconds
+    ledger.add(Attempt(1, "a-1", "slurm", "login", 1, 2, "logs/attempt-0001", submitted, state=RUNNING, job_id="17"))
+    # Steps 1 and 2 are an earlier attempt's; this one's ranks begin at 5000 by their own clock.
+    lines = [{"kind": "train", "step": step, "time": 4998.0 + step} for step in range(1, 6)]
+    run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with StopSignals() as signals:
+        follower = Follower(run, QueuedJob(tmp_path / "logs"), ledger, 20, Reporter("a"), signals)  # type: ignore[arg-type]
+        follower.follow()
+    assert follower.steps == (2, 5)

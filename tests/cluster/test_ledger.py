@@ -38,6 +38,19 @@ def test_attempts_survive_the_process_that_wrote_them(tmp_path: Path) -> None:
     assert reread.furthest_step() == 40
 
 
+def test_a_lost_ledger_is_told_by_the_log_folders(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "job.json")
+    for number in range(1, 12):
+        ledger.update(ledger.add(attempt(number)), job_id=str(number), state=states.RUNNING)
+    ledger.file.unlink()
+    again = Ledger(ledger.file)
+    assert [entry.number for entry in again] == list(range(1, 12))
+    # Whatever became of the newest, its job may live: it is looked for before another is submitted.
+    assert [entry.is_open for entry in again] == [False] * 10 + [True]
+    assert (again.attempts[-1].name, again.attempts[-1].job_id) == ("run-11", None)
+    assert {entry.cause for entry in again.attempts[:-1]} == {causes.LOST}
+
+
 def test_an_empty_ledger(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "job.json")
     assert ledger.last is None

@@ -44,6 +44,18 @@ def test_an_answer_is_shared_until_it_is_too_old(tmp_path: Path) -> None:
     assert slurm.asked == ["jobs", "jobs"]
 
 
+def test_an_answer_from_the_future_is_asked_again(tmp_path: Path) -> None:
+    slurm = Slurm("7|RUNNING|h100|N/A|node[1-2]|a-1|None")
+    board = QueueBoard(tmp_path, run=slurm)
+    began = time.time()
+    board.look(newer_than=began)
+    # As a login node wrote it whose clock is ten minutes ahead.
+    content = json.loads(board.file.read_text())
+    board.file.write_text(json.dumps({**content, "asked": began + 600.0}))
+    assert board.look(newer_than=began).asked < began + 600.0
+    assert slurm.asked == ["jobs", "jobs"]
+
+
 def test_twelve_followers_ask_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = tmp_path / "calls"
     bin_folder = tmp_path / "bin"

@@ -108,6 +108,21 @@ def test_a_job_whose_answer_was_lost_is_found_by_its_name(run: RunFolder, bin_fo
     assert (job.job_id, job.processes) == ("815", 4)
 
 
+def test_a_job_that_started_is_known_by_its_files_though_slurm_forgot_it(run: RunFolder, bin_folder: Path) -> None:
+    folder = run.path / intent().folder
+    folder.mkdir(parents=True)
+    (folder / "submitted.pkl").touch()
+    with pytest.raises(SlurmSilentError):
+        SlurmJob.attach(run, intent())
+    (folder / "4711_submitted.pkl").touch()
+    for _ in range(2):
+        job = SlurmJob.attach(run, intent())
+        assert job is not None
+        assert job.job_id == "4711"
+        (folder / "4711_submitted.pkl").unlink(missing_ok=True)
+        RankRecord.begin(folder, "4711", 3, 0)
+
+
 def test_an_sbatch_that_outlives_its_submitter_is_waited_for(run: RunFolder, bin_folder: Path, tmp_path: Path) -> None:
     started, go, done = tmp_path / "started", tmp_path / "go", tmp_path / "done"
     waiting = f"while ! [ -e {go} ]; do sleep 0.05; done"

@@ -6,8 +6,9 @@ import pytest
 
 from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config
-from neox_train.config.run_file import write_run_config
+from neox_train.config.run_file import restore_run_config, write_run_config
 from neox_train.errors import LockHeldError
+from neox_train.locks import hold_lock
 from tests.config.files import load_tiny
 
 HOLD = """
@@ -40,6 +41,13 @@ def test_a_live_training_s_configuration_does_not_change_under_it(run: RunFolder
         training.stdin.close()
     write_run_config(run, load_tiny(weight_decay=0.3))
     assert load_config([run.config_file]).weight_decay == 0.3
+
+
+def test_another_s_configuration_is_written_over_by_the_holder_of_the_lock(run: RunFolder) -> None:
+    write_run_config(run, load_tiny(weight_decay=0.3))
+    with hold_lock(run.lock):
+        restore_run_config(run, load_tiny())
+    assert load_config([run.config_file]).weight_decay == load_tiny().weight_decay
 
 
 def test_the_same_configuration_is_not_written_again(run: RunFolder) -> None:
