@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from neox_train.errors import (
+    NonFiniteError,
+    PeerLostError,
+    PreflightError,
+    StorageError,
+    TrainingError,
+    UserError,
+)
+
 FINISHED = "finished"
 WALL = "wall"
 """The time limit came near: the ranks saved, and the job was queued again."""
@@ -13,13 +22,15 @@ SIGNAL = "signal"
 NODE_FAILURE = "node failure"
 RANK_KILLED = "rank killed"
 """A process ended without a word: kill -9, or the machine's memory was full."""
-RANK_LOST = "rank lost"
+OUT_OF_MEMORY = "out of memory"
+"""Slurm killed ranks that took more of a node's memory than the job was given."""
+RANK_LOST = PeerLostError.cause
 HANG = "hang"
-NOT_FINITE = "not finite"
-CONFIGURATION = "configuration"
-STORAGE = "storage"
-PREFLIGHT = "preflight"
-ERROR = "error"
+NOT_FINITE = NonFiniteError.cause
+CONFIGURATION = UserError.cause
+STORAGE = StorageError.cause
+PREFLIGHT = PreflightError.cause
+ERROR = TrainingError.cause
 CANCELLED = "cancelled"
 LOST = "lost"
 """Slurm no longer knows the job, and no rank has said how it ended."""

@@ -20,12 +20,17 @@ DETACHED = "detached"
 
 TAIL_LINES = 30
 
+_OUT_OF_MEMORY = (
+    "the ranks used more memory than the job was given, and Slurm killed them; set `memory_per_node` higher in the "
+    "cluster file, or `train_micro_batch_size_per_gpu` lower"
+)
 _BY_WORD = {
     "NODE_FAIL": (CRASHED, causes.NODE_FAILURE, "a node failed, and Slurm did not start the job again"),
     "BOOT_FAIL": (CRASHED, causes.NODE_FAILURE, "a node did not boot"),
     "PREEMPTED": (STOPPED, causes.PREEMPTED, "another job displaced it, and Slurm did not queue it again"),
     "TIMEOUT": (CRASHED, causes.TIME_LIMIT, "the time limit passed before the ranks had saved and requeued"),
     "DEADLINE": (CRASHED, causes.TIME_LIMIT, "the job's deadline passed"),
+    "OUT_OF_MEMORY": (CRASHED, causes.OUT_OF_MEMORY, _OUT_OF_MEMORY),
 }
 
 
@@ -73,21 +78,24 @@ def ending_of(records: Mapping[int, RankRecord], processes: int, state: JobState
     if state.word == "CANCELLED":
         return Ending(CANCELLED, f"the job was cancelled ({state.detail})", cause=causes.CANCELLED)
     if state.word in _BY_WORD:
-        outcome, cause, reason = _BY_WORD[state.word]
-        return Ending(outcome, reason, retry=True, cause=cause)
+        return ending_by_word(state.word)
     if rank_record.STOPPED in outcomes and not any(r.outcome == rank_record.FAILED for r in records.values()):
         # Requeueing, and the scheduler, may end a rank before it has written that it saved.
         stopped = next(record for record in records.values() if record.outcome == rank_record.STOPPED)
         if stopped.cause == causes.CANCELLED:
             return Ending(CANCELLED, "the job was cancelled, and its ranks had time to save", cause=causes.CANCELLED)
         return Ending(STOPPED, f"the ranks {stopped.sentence or 'stopped'}", retry=True, cause=stopped.cause)
-    if state.word == "OUT_OF_MEMORY":
-        return Ending(CRASHED, "the node's memory for the job was full", retry=True, cause=causes.RANK_KILLED)
     if failure:
         return failure
     word = f" ({state.detail})" if state.detail else ""
     cause = causes.LOST if state.word in ("", "GONE") else causes.ERROR
     return Ending(CRASHED, f"the job ended before its ranks did{word}", retry=True, cause=cause)
+
+
+def ending_by_word(word: str, *, rank: int | None = None) -> Ending:
+    """The ending that one of the scheduler's words means, such as ``NODE_FAIL``."""
+    outcome, cause, reason = _BY_WORD[word]
+    return Ending(outcome, reason, rank, retry=True, cause=cause)
 
 
 def _hang(hanging: Sequence[RankRecord], vanished: Sequence[int], records: Mapping[int, RankRecord]) -> Ending:

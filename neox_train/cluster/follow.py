@@ -18,12 +18,16 @@ from neox_train.cluster.endings import (
 )
 from neox_train.cluster.jobs import ENDED, PENDING, UNKNOWN, Job, JobState
 from neox_train.cluster.ledger import Ledger
+from neox_train.cluster.log_words import heed_log
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.rank_record import list_starts, log_file, read_beginnings, read_records
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.starts import describe_starts
 from neox_train.cluster.stop_signals import StopSignals
 from neox_train.config.layout import RunFolder
+
+_VAGUE_WORDS = ("", "GONE", "FAILED")
+"""What Slurm says of a job that it has forgotten, and of any whose processes did not end well."""
 
 
 @dataclass
@@ -90,6 +94,8 @@ class Follower:
         if failure is None and state.phase != ENDED:
             return None
         ending = failure or ending_of(records, job.processes, state)
+        if state.word in _VAGUE_WORDS:
+            ending = heed_log(ending, log_tail(job.folder, job.job_id, 0))
         if not job.survives_launcher:
             job.end()
         if self._asked and ending.outcome == STOPPED:

@@ -18,7 +18,7 @@ from neox_train.cluster import causes
 from neox_train.cluster.environment import rank_variables
 from neox_train.cluster.health import require_health, require_network
 from neox_train.cluster.job_note import JobNote
-from neox_train.cluster.nodelist import require_even
+from neox_train.cluster.nodelist import expand_nodes, require_even
 from neox_train.cluster.rank_record import FAILED, FINISHED, STOPPED, RankRecord
 from neox_train.cluster.rank_signals import install_handlers, signal_seen
 from neox_train.cluster.rendezvous import agree_on_address, find_address
@@ -112,4 +112,7 @@ def own_address(job: submitit.JobEnvironment) -> str:
     """Address of this job's first node, as rank 0 publishes it; empty on the other ranks, which do not ask for it."""
     if job.cluster != "slurm":
         return "127.0.0.1"
-    return find_address(job.hostnames[0], several_nodes=job.num_nodes > 1) if job.global_rank == 0 else ""
+    if job.global_rank != 0:
+        return ""
+    nodes = expand_nodes(os.environ["SLURM_JOB_NODELIST"])
+    return find_address(nodes[0], several_nodes=len(nodes) > 1)

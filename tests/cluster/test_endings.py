@@ -73,7 +73,7 @@ def test_last_lines_of_a_log(tmp_path: Path) -> None:
         ("NODE_FAIL", causes.NODE_FAILURE, True),
         ("PREEMPTED", causes.PREEMPTED, True),
         ("TIMEOUT", causes.TIME_LIMIT, True),
-        ("OUT_OF_MEMORY", causes.RANK_KILLED, True),
+        ("OUT_OF_MEMORY", causes.OUT_OF_MEMORY, True),
         ("GONE", causes.LOST, True),
         ("FAILED", causes.ERROR, True),
         ("CANCELLED by 1000", causes.CANCELLED, False),

@@ -212,7 +212,9 @@ class SlurmLab:
             f"StateSaveLocation={lab}/state\nSlurmdSpoolDir={lab}/spool-%n\n"
             f"SlurmctldPidFile={lab}/pids/slurmctld.pid\nSlurmdPidFile={lab}/pids/slurmd-%n.pid\n"
             f"SlurmctldLogFile={lab}/log/slurmctld.log\nSlurmdLogFile={lab}/log/slurmd-%n.log\n"
-            "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n"
+            "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n"
+            # Memory is enforced as on a cluster with cgroups, by looking at the processes.
+            "JobAcctGatherType=jobacct_gather/linux\nJobAcctGatherFrequency=task=2\nJobAcctGatherParams=OverMemoryKill,UsePss\n"
             "MpiDefault=none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\nGresTypes=gpu\n"
             f"SlurmdParameters=config_overrides\n{controller}ReturnToService=2\nSlurmdTimeout=10\nKillWait=5\n"
             f"MinJobAge={self.min_job_age_seconds}\nMessageTimeout=4\nOverTimeLimit=0\nEnforcePartLimits=ALL\nJobRequeue=1\nSchedulerType=sched/backfill\n"

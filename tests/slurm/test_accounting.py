@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from neox_train.cluster import causes
 from neox_train.cluster.slurm_facts import ask_associations
 from neox_train.config.layout import DatasetFolder
+from tests.cluster.stand_ins import write_command
 
 from .accounting import ACCOUNT, find_missing_programs
 from .lab import SlurmLab, find_free_base_port, find_missing_daemons
@@ -84,6 +86,24 @@ def test_trained_while_nobody_looked(accounted: SlurmLab, dataset: DatasetFolder
     assert (attempt["job_id"], attempt["cause"]) == (job_id, causes.FINISHED)
     told = accounted.run("sacct", "-n", "-X", "-P", "-j", job_id, "-o", "State,Account,ReqTRES").stdout
     assert told.startswith(f"COMPLETED|{ACCOUNT}|")
+
+
+@pytest.mark.full
+def test_a_cancelled_job_that_slurm_forgot_is_told_by_its_ranks_and_its_log(
+    accounted: SlurmLab, dataset: DatasetFolder, tmp_path: Path
+) -> None:
+    training = Training(tmp_path, dataset, nodes=1, facts={"processes_per_node": 1, "account": ACCOUNT})
+    command = training.start()
+    command.wait_until(training.trains(0))
+    command.kill()
+    accounted.run("scancel", training.job_id)
+    forget(accounted, training.job_id)
+    # As on a cluster without accounting: squeue no longer knows the job, and sacct does not answer.
+    write_command(tmp_path, "sacct", "exit 1")
+    stopped = training.start(environment={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"})
+    assert stopped.wait() == 6, stopped.text
+    (attempt,) = training.attempts
+    assert (attempt["state"], attempt["cause"]) == ("cancelled", causes.CANCELLED)
 
 
 def test_a_strangers_account_is_refused_in_sbatchs_words(

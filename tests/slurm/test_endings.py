@@ -100,21 +100,23 @@ def test_errors_that_would_repeat_are_one_sentence_and_one_job_each(
     slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path, full_disk: Path
 ) -> None:
     place = str(full_disk / "checkpoints")
-    expected: dict[str, tuple[dict[str, Any], str]] = {
+    little = {"memory_per_node": "150M", "max_restarts": 0}
+    expected: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         # Too few tokens for one window: only the ranks can tell.
-        causes.CONFIGURATION: ({"seq_length": 40_000, "max_position_embeddings": 40_000}, "the validation split has"),
-        causes.NOT_FINITE: ({"optimizer": {"type": "SGD", "params": {"lr": 1e38}}, "warmup": 0.0}, "not finite"),
-        causes.STORAGE: ({"save": place, "load": place}, place),
+        causes.CONFIGURATION: ({}, {"seq_length": 40_000, "max_position_embeddings": 40_000}, "validation split has"),
+        causes.NOT_FINITE: ({}, {"optimizer": {"type": "SGD", "params": {"lr": 1e38}}, "warmup": 0.0}, "not finite"),
+        causes.STORAGE: ({}, {"save": place, "load": place}, place),
+        causes.OUT_OF_MEMORY: (little, {}, "used more memory than the job was given"),
     }
     trainings = {
         cause: Training(
             tmp_path / cause.replace(" ", "-"),
             dataset,
             nodes=1,
-            facts={"processes_per_node": 1},
+            facts={"processes_per_node": 1, **facts},
             changes={"train_iters": 100, **changes},
         )
-        for cause, (changes, _) in expected.items()
+        for cause, (facts, changes, _) in expected.items()
     }
     # At the same time, as the cores allow.
     commands = {cause: training.start() for cause, training in trainings.items()}
@@ -122,8 +124,21 @@ def test_errors_that_would_repeat_are_one_sentence_and_one_job_each(
         assert commands[cause].wait() == 6, cause
         text = commands[cause].text
         (error,) = [line for line in text.splitlines() if line.startswith("error: ")]
-        assert expected[cause][1] in error
+        assert expected[cause][2] in error
         assert "Traceback" not in text
         (attempt,) = training.attempts
         assert (attempt["state"], attempt["cause"]) == ("failed", cause)
         assert json.loads(training.run.failure.read_text())["sentence"] in error
+
+
+def test_no_new_step_since_the_last_start_ends_the_run_with_the_logs_last_lines(
+    slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path
+) -> None:
+    facts = {"processes_per_node": 1, "python": "/nowhere/python", "max_restarts": 5}
+    training = Training(tmp_path, dataset, nodes=1, facts=facts)
+    code, text = training.command()
+    assert code == 6
+    assert len(training.attempts) == 2
+    assert "no new step since the last start, so it is not started again" in text
+    assert "the job failed; the last " in text
+    assert "/nowhere/python: No such file or directory" in text

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
+
+from neox_train.cluster.nodelist import expand_nodes
 
 from .lab import SlurmLab
 
 pytestmark = pytest.mark.slurm
+
+NODE_LISTS = Path(__file__).parent.parent / "cases" / "11-nodelists.tsv"
 
 
 def test_a_job_gets_its_nodes_and_its_gpus(slurm: SlurmLab) -> None:
@@ -25,6 +30,12 @@ def test_a_job_gets_its_nodes_and_its_gpus(slurm: SlurmLab) -> None:
     assert [len(parts) for parts in lines] == [2, 2]
     assert lines[0][0] != lines[1][0]
     assert all(len(parts[1].split(",")) == 2 for parts in lines)
+
+
+def test_node_lists_are_read_as_slurm_reads_them(slurm: SlurmLab) -> None:
+    rows = [line.split("\t")[0] for line in NODE_LISTS.read_text().splitlines() if not line.startswith("#")]
+    for text in rows:
+        assert expand_nodes(text) == slurm.run("scontrol", "show", "hostnames", text).stdout.split(), text
 
 
 def test_the_controller_records_each_attempt(slurm: SlurmLab) -> None:

@@ -1,4 +1,4 @@
-"""One job that Slurm starts four times, its follower killed meanwhile: the curve equals the undisturbed one."""
+"""One job that Slurm starts four times, or two jobs of one run, followers killed meanwhile: the curve is the same."""
 
 from pathlib import Path
 
@@ -29,15 +29,15 @@ def test_signal_preemption_and_node_failure_requeue_one_job(
     # The follower is killed while the job waits; the same command attaches to it.
     first.kill()
     second = training.start()
+    second.wait_until(lambda: "attached to job" in second.text)
+    # Two followers: the third command says whose run it is, and ends with the second.
+    third = training.start()
+    third.wait_until(lambda: "following it" in third.text)
     second.wait_until(training.trains(1))
-    assert "attached to job" in second.text
 
     slurm.run("sbatch", "-p", "urgent", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "true")
     second.wait_until(training.trains(2))
 
-    # Two followers: the second one says whose run it is, and ends with the first.
-    third = training.start()
-    third.wait_until(lambda: "following it" in third.text)
     node = training.ranks(2)[training.processes - 1]["host"]
     slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
     second.wait_until(training.trains(3))
@@ -56,13 +56,38 @@ def test_signal_preemption_and_node_failure_requeue_one_job(
     assert [states[0], *states[2:]] == ["PENDING", "NODE_FAIL", "COMPLETED"]
 
 
+def test_a_lost_ledger_and_a_second_job_do_no_harm(
+    slurm: SlurmLab, dataset: DatasetFolder, undisturbed: Training, tmp_path: Path
+) -> None:
+    training = Training(tmp_path / "Größe 1", dataset, facts=undisturbed.facts)
+    command = training.start()
+    command.wait_until(training.trains(0))
+    command.kill()
+
+    # job.json is gone: the log folders tell of the job, and the same command attaches to it.
+    job_id = training.job_id
+    training.run.ledger.unlink()
+    command = training.start()
+    command.wait_until(lambda: f"attached to job {job_id}" in command.text)
+    assert [attempt["job_id"] for attempt in training.attempts] == [job_id]
+
+    # Its script is submitted once more, by hand: that job's rank 0 waits for the first one's.
+    folder = training.run.path / training.attempts[0]["folder"]
+    second = slurm.run("sbatch", "--parsable", str(folder / "submission.sh")).stdout.strip()
+    assert command.wait() == 0, command.text
+    slurm.wait_for(lambda: slurm.state(second) == "COMPLETED")
+    assert (folder / f"{second}_0_start0_rank.json").is_file()
+    assert training.losses == undisturbed.losses
+
+
 def test_slurms_own_signal_before_the_wall(slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path) -> None:
     # A limit of one minute, whose signal Slurm sends by itself; the partition lets a slow machine overrun it.
     facts = {"partition": "short", "time_limit_minutes": 1, "processes_per_node": 1}
-    endless = {"train_iters": 1_000_000, "checkpoint_factor": 100_000, "log_interval": 20, "eval_interval": 1_000_000}
-    training = Training(tmp_path, dataset, nodes=1, facts=facts, changes=endless)
-    command = training.start()
-    command.wait_until(training.trains(1, steps=1))
+    endless = {"train_iters": 1_000_000, "checkpoint_factor": 100_000, "eval_interval": 1_000_000}
+    training = Training(tmp_path / "short", dataset, nodes=1, facts=facts, changes=endless)
+    unbroken = Training(tmp_path / "long", dataset, nodes=1, facts={"processes_per_node": 1}, changes=endless)
+    command, reference = training.start(), unbroken.start()
+    command.wait_until(training.trains(1))
     script = (training.run.path / training.attempts[0]["folder"] / "submission.sh").read_text()
     assert "#SBATCH --signal=USR2@30\n" in script
     (start,) = training.attempts[0]["starts"]
@@ -74,3 +99,10 @@ def test_slurms_own_signal_before_the_wall(slurm: SlurmLab, dataset: DatasetFold
     assert (training.run.checkpoints / f"step_{saved_at:08}" / "manifest.json").is_file()
     assert training.command("cancel", training.name)[0] == 0
     assert command.wait() == 6
+    # On the other side of the wall the curve is the unbroken one, bit for bit.
+    losses = training.losses
+    assert losses[-1][0] > saved_at
+    reference.wait_until(lambda: len(unbroken.records) >= len(losses))
+    assert unbroken.losses[: len(losses)] == losses
+    assert unbroken.command("cancel", unbroken.name)[0] == 0
+    assert reference.wait() == 6
