@@ -75,8 +75,8 @@ def test_a_lost_ledger_and_a_second_job_do_no_harm(
     folder = training.run.path / training.attempts[0]["folder"]
     second = slurm.run("sbatch", "--parsable", str(folder / "submission.sh")).stdout.strip()
     assert command.wait() == 0, command.text
-    slurm.wait_for(lambda: slurm.state(second) == "COMPLETED")
-    assert (folder / f"{second}_0_start0_rank.json").is_file()
+    ends = [folder / f"{second}_{rank}_start0_rank.json" for rank in range(training.processes)]
+    slurm.wait_for(lambda: all(end.is_file() and '"outcome": "finished"' in end.read_text() for end in ends))
     assert training.losses == undisturbed.losses
 
 
