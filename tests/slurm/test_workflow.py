@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,33 @@ def copy(slurm: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wo
     return copy
 
 
+PLUGIN = """
+executor: slurm
+jobs: 4
+cores: 100
+local-cores: 100
+configfile: cluster.yaml
+nolock: true
+rerun-incomplete: true
+rerun-triggers: [mtime, params, input]
+latency-wait: 60
+slurm-status-command: squeue
+slurm-init-seconds-before-status-checks: 2
+default-resources: {runtime: 10, mem_mb: 2000}
+"""
+
+
+@pytest.fixture
+def default_place(slurm: SlurmLab) -> Iterator[None]:
+    """The cluster's slurm.conf where Slurm looks by itself: the plugin's job step drops SLURM_CONF."""
+    place = Path("/etc/slurm/slurm.conf")
+    if os.geteuid() != 0 or place.exists():
+        pytest.skip(f"needs to put its own {place} there: run as root on a machine without a Slurm of its own")
+    place.symlink_to(slurm.configuration)
+    yield
+    place.unlink()
+
+
 def kill(snakemake: Snakemake) -> None:
     """SIGKILL to Snakemake and to the follower it started, as at the end of a login session."""
     follower = snakemake.stage_process("submit")
@@ -76,6 +104,22 @@ def test_two_nodes_of_two_ranks_end_to_end_though_the_controller_is_killed(slurm
     provenance = run.provenance.read_text()
     assert '"code"' in provenance
     assert (run.hf / "config.json").is_file()
+
+
+@pytest.mark.full
+def test_every_stage_beside_the_training_is_a_job_of_the_plugin(
+    slurm: SlurmLab, copy: WorkingCopy, default_place: None
+) -> None:
+    (copy.folder / PROFILE / "config.yaml").write_text(PLUGIN)
+    before = len(slurm.list_attempts())
+    code, text = copy.snakemake(profile=PROFILE)
+    assert code == 0, text
+    assert "the report is results/report/index.html" in text
+    jobs = slurm.list_attempts()[before:]
+    assert {job["JobState"] for job in jobs} == {"COMPLETED"}
+    # Tokenize, convert and evaluate, and the training; estimate, train and report ran here.
+    assert len(jobs) == 4
+    assert {job["Partition"] for job in jobs} == {"h100"}
 
 
 def test_the_controller_is_a_job_that_queues_itself_again(slurm: SlurmLab, copy: WorkingCopy) -> None:
