@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import resource
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -70,7 +71,11 @@ def measure_peak_memory_gib(context: RankContext) -> float:
     """Highest memory of this rank so far: allocated by torch on a GPU, resident on a CPU."""
     if context.device.type == "cuda":
         return torch.cuda.max_memory_allocated(context.device) / 2**30
-    # Linux counts ru_maxrss in KiB.
+    # Linux hands ru_maxrss on through fork and exec: it may tell the size of the process that started this one.
+    status = Path("/proc/self/status")
+    if status.is_file():
+        (peak_kib,) = (line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(peak_kib) / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 

@@ -126,6 +126,15 @@ class SlurmLab:
         """squeue's word on a job; empty when it knows none of that id."""
         return self.run("squeue", "-h", "-t", "all", "-j", job_id, "-o", "%T", check=False).stdout.strip()
 
+    def displace(self, job_id: str) -> None:
+        """Submit a job that takes every node, and return when Slurm has told ``job_id`` to make room."""
+        self.run("sbatch", "-p", "urgent", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "true")
+        self.wait_for(lambda: not self._is_undisturbed(job_id))
+
+    def _is_undisturbed(self, job_id: str) -> bool:
+        told = self.run("scontrol", "show", "job", job_id).stdout
+        return "JobState=RUNNING" in told and "PreemptTime=None" in told
+
     def program(self, name: str) -> str:
         """Full path of a Slurm command."""
         found = shutil.which(name)

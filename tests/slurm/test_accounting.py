@@ -95,8 +95,9 @@ def test_a_cancelled_job_that_slurm_forgot_is_told_by_its_ranks_and_its_log(
     training = Training(tmp_path, dataset, nodes=1, facts={"processes_per_node": 1, "account": ACCOUNT})
     command = training.start()
     command.wait_until(training.trains(0))
-    command.kill()
-    accounted.run("scancel", training.job_id)
+    with training.paused(0):
+        command.kill()
+        accounted.run("scancel", training.job_id)
     forget(accounted, training.job_id)
     # As on a cluster without accounting: squeue no longer knows the job, and sacct does not answer.
     write_command(tmp_path, "sacct", "exit 1")

@@ -36,13 +36,15 @@ def test_killed_rank_displaced_job_and_cancelled_run(
     assert f"rank {victim} failed; its last" in command.text
 
     # Another job displaces it on a partition that cancels: it is submitted anew.
-    slurm.run("sbatch", "-p", "urgent", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "true")
+    with training.paused(0):
+        slurm.displace(training.job_id)
     command.wait_until(training.trains(0, attempt=3))
     assert training.attempts[1]["cause"] == causes.PREEMPTED
     assert training.attempts[1]["job_id"] != training.job_id
 
     # Cancelled by name from another shell: the follower ends, and no command submits the run again.
-    code, text = training.command("cancel", training.name)
+    with training.paused(0):
+        code, text = training.command("cancel", training.name)
     assert code == 0, text
     assert f"job {training.job_id} of run tiny is cancelled" in text
     assert command.wait() == 6

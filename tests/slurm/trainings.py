@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,21 @@ class Training:
             return sum(record["time"] > began for record in self.records) >= steps
 
         return condition
+
+    def find_resumed(self) -> int | None:
+        """The newest job's first start that has gone on from a saved step and trains."""
+        starts = (start for start in range(1, 20) if any(rank["step"] for rank in self.ranks(start).values()))
+        return next((start for start in starts if self.trains(start)()), None)
+
+    @contextmanager
+    def paused(self, start: int) -> Iterator[None]:
+        """Hold the ranks of the newest job's given start: what is done meanwhile finds it training, however fast."""
+        ranks = [rank["pid"] for rank in self.ranks(start).values()]
+        for pid in ranks:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in ranks:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
