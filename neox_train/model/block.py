@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from neox_train.config.architecture import Architecture
 from neox_train.model.attention import SelfAttention
+from neox_train.model.dropout import HiddenDropout
 from neox_train.model.layers import LayerFactory
 from neox_train.model.mlp import MLP
 from neox_train.model.rotary import RotaryTables
@@ -19,8 +19,7 @@ class Block(nn.Module):
     def __init__(self, architecture: Architecture, layers: LayerFactory, *, attention_kind: str) -> None:
         super().__init__()
         self._residual = architecture.residual
-        self._dropout = architecture.hidden_dropout
-        self._random = layers.shared_random
+        self.drop = HiddenDropout(architecture.hidden_dropout, layers.shared_random)
         self.input_layernorm = layers.norm(architecture)
         self.attention = SelfAttention(architecture, layers, kind=attention_kind)
         if architecture.residual != "parallel_tied":
@@ -30,16 +29,10 @@ class Block(nn.Module):
     def forward(self, hidden: torch.Tensor, rotary: RotaryTables | None) -> torch.Tensor:
         """Map [batch, sequence, hidden] to the same shape."""
         normed = self.input_layernorm(hidden)
-        attended = self._drop(self.attention(normed, rotary))
+        attended = self.drop(self.attention(normed, rotary))
         if self._residual == "serial":
             hidden = hidden + attended
-            return hidden + self._drop(self.mlp(self.post_attention_layernorm(hidden)))
+            return hidden + self.drop(self.mlp(self.post_attention_layernorm(hidden)))
         if self._residual == "parallel":
             normed = self.post_attention_layernorm(hidden)
-        return hidden + (self._drop(self.mlp(normed)) + attended)
-
-    def _drop(self, features: torch.Tensor) -> torch.Tensor:
-        if not (self.training and self._dropout):
-            return features
-        with self._random():
-            return F.dropout(features, self._dropout, training=True)
+        return hidden + (self.drop(self.mlp(normed)) + attended)

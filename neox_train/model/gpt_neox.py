@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from neox_train.config.architecture import Architecture
 from neox_train.errors import NotBuiltError
 from neox_train.model.block import Block
+from neox_train.model.dropout import HiddenDropout
 from neox_train.model.layers import LayerFactory, LocalLayers
 from neox_train.model.linear_cross_entropy import linear_cross_entropy
 from neox_train.model.rotary import Rotary, RotaryTables
@@ -56,6 +56,7 @@ class GPTNeoX(nn.Module):
         self.loss_chunk_tokens = loss_chunk_tokens
         self._stack_context, self._recompute = stack_context, recompute
         self._rotary = Rotary(a.rotary_dim, a.rotary_emb_base) if a.pos_emb == "rotary" else None
+        self.drop = HiddenDropout(a.hidden_dropout, layers.shared_random)
         self.word_embeddings = layers.embedding(a.padded_vocab_size, a.hidden_size)
         if a.pos_emb == "learned":
             self.position_embeddings = layers.position_embedding(a.max_position_embeddings, a.hidden_size)
@@ -95,11 +96,7 @@ class GPTNeoX(nn.Module):
             if length > limit:
                 raise ValueError(f"{length} positions, but max_position_embeddings is {limit}")
             hidden = hidden + self.position_embeddings(length)
-        dropout = self.architecture.hidden_dropout
-        if not (self.training and dropout):
-            return hidden
-        with self._factory.shared_random():
-            return F.dropout(hidden, dropout, training=True)
+        return self.drop(hidden)
 
     def run_layers(self, hidden: torch.Tensor, *, length: int) -> torch.Tensor:
         """Every block in turn, [batch, sequence, hidden] to the same shape, for sequences of ``length`` tokens."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from neox_train.config.architecture import Architecture
 from neox_train.errors import NotBuiltError
 from neox_train.model.attention import SelfAttention
+from neox_train.model.dropout import HiddenDropout
 from neox_train.model.layers import LayerFactory
 from neox_train.model.mlp import MLP
 from neox_train.model.rotary import RotaryTables
@@ -34,7 +34,7 @@ class TEBlock(nn.Module):
                 "gpt_j_tied is not built with te_mha or te_layernorm_mlp, which have norms of their own"
             )
         self._residual = architecture.residual
-        self._dropout = architecture.hidden_dropout
+        self.drop = HiddenDropout(architecture.hidden_dropout, layers.shared_random)
         self._te_attention, self._te_mlp = te_attention, te_mlp
         # Registered in the order of the canonical table.
         if te_attention:
@@ -55,15 +55,12 @@ class TEBlock(nn.Module):
     def forward(self, hidden: torch.Tensor, rotary: RotaryTables | None) -> torch.Tensor:
         """Map [batch, sequence, hidden] to the same shape."""
         read = hidden if self._te_attention else self.input_layernorm(hidden)
-        attended = self._drop(self.attention(read, rotary))
+        attended = self.drop(self.attention(read, rotary))
         if self._residual == "serial":
             hidden = hidden + attended
-            return hidden + self._drop(self._feed_forward(hidden))
-        return hidden + (self._drop(self._feed_forward(hidden)) + attended)
+            return hidden + self.drop(self._feed_forward(hidden))
+        return hidden + (self.drop(self._feed_forward(hidden)) + attended)
 
     def _feed_forward(self, hidden: torch.Tensor) -> torch.Tensor:
         features: torch.Tensor = self.mlp(hidden if self._te_mlp else self.post_attention_layernorm(hidden))
         return features
-
-    def _drop(self, features: torch.Tensor) -> torch.Tensor:
-        return F.dropout(features, self._dropout, training=True) if self.training and self._dropout else features

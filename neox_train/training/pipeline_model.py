@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from deepspeed.pipe import LayerSpec, PipelineModule, TiedLayerSpec
 from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
 from torch import nn
@@ -18,6 +17,7 @@ from neox_train.config.architecture import Architecture
 from neox_train.config.grid import GridShape
 from neox_train.config.stages import deal_stages
 from neox_train.model.block import Block
+from neox_train.model.dropout import HiddenDropout
 from neox_train.model.layers import LayerFactory
 from neox_train.model.rotary import Rotary
 
@@ -91,7 +91,8 @@ class EmbeddingLayer(nn.Module):
     def __init__(self, architecture: Architecture, layers: LayerFactory, *, reads_tokens: bool) -> None:
         super().__init__()
         a = architecture
-        self._dropout, self._layers = a.hidden_dropout, layers
+        self._layers = layers
+        self.drop = HiddenDropout(a.hidden_dropout, layers.shared_random)
         self.word_embeddings = layers.embedding(a.padded_vocab_size, a.hidden_size)
         self.position_embeddings = (
             layers.position_embedding(a.max_position_embeddings, a.hidden_size)
@@ -104,10 +105,7 @@ class EmbeddingLayer(nn.Module):
         hidden = self.word_embeddings(tokens)
         if self.position_embeddings is not None:
             hidden = hidden + self.position_embeddings(tokens.shape[1])
-        if not (self.training and self._dropout):
-            return hidden
-        with self._layers.shared_random():
-            return F.dropout(hidden, self._dropout, training=True)
+        return self.drop(hidden)
 
     def project(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits by the tied embeddings."""
