@@ -12,6 +12,7 @@ from deepspeed.runtime.fp16.fused_optimizer import FP16_Optimizer
 from deepspeed.runtime.fp16.unfused_optimizer import FP16_UnfusedOptimizer
 from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3
 from deepspeed.runtime.zero.stage_1_and_2 import DeepSpeedZeroOptimizer
+from deepspeed.utils.bwc import bwc_tensor_model_parallel_rank, bwc_tensor_model_parallel_world_size
 
 from neox_train.checkpoint.adapters.held import EngineState, Position
 from neox_train.checkpoint.adapters.partitioned import hold_bf16, hold_zero
@@ -56,9 +57,7 @@ def _find_position(engine: Any) -> Position:
     group = engine.seq_data_parallel_group
     dp, dp_size = comm.get_rank(group=group), comm.get_world_size(group=group)
     mpu = engine.mpu
-    if mpu is None:
-        return Position(dp, dp_size)
-    tensor = mpu.get_tensor_model_parallel_rank(), mpu.get_tensor_model_parallel_world_size()
+    tensor = bwc_tensor_model_parallel_rank(mpu), bwc_tensor_model_parallel_world_size(mpu)
     if not hasattr(mpu, "get_pipe_parallel_rank"):
         return Position(dp, dp_size, *tensor)
     return Position(dp, dp_size, *tensor, mpu.get_pipe_parallel_rank(), mpu.get_pipe_parallel_world_size())

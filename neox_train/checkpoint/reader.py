@@ -19,7 +19,7 @@ from neox_train.checkpoint.rank_file import name_rank_file
 from neox_train.checkpoint.shard_table import ShardTable
 from neox_train.checkpoint.shards import fill_from_shards, read_whole
 from neox_train.checkpoint.state import TrainerState
-from neox_train.checkpoint.table import ParameterTable, build_table, check_same_parameters
+from neox_train.checkpoint.table import build_table, check_same_parameters
 from neox_train.checkpoint.tensor_reader import TensorReader, open_tensors
 from neox_train.checkpoint.writer import STATE_NAME
 from neox_train.config.architecture import Architecture
@@ -49,7 +49,8 @@ def restore_checkpoint(folder: Path, *, engine: Any, model: torch.nn.Module, con
         check_same_parameters(manifest.parameters, wanted, where=str(folder))
         saved = read_json(folder / STATE_NAME)
         with open_tensors(folder) as reader:
-            _restore_tensors(state, _shards_of(state, wanted, config), manifest.world, saved["optimizer"], reader)
+            shards = ShardTable.held_at(state.position, wanted, config)
+            _restore_tensors(state, shards, manifest.world, saved["optimizer"], reader)
             if _keeps_random_streams(manifest.world, state.position):
                 _restore_random(reader, saved["random"])
         return saved
@@ -71,15 +72,6 @@ def read_model_weights(folder: Path) -> dict[str, torch.Tensor]:
     manifest = read_manifest(folder)
     with open_tensors(folder) as reader:
         return {name: read_whole(reader, name, record) for name, record in manifest.parameters.items()}
-
-
-def _shards_of(state: EngineState, parameters: ParameterTable, config: NeoxConfig) -> ShardTable:
-    return ShardTable(
-        parameters=parameters,
-        padded_vocab_size=config.padded_vocab_size or 0,
-        rank=state.position.tp,
-        size=state.position.tp_size,
-    )
 
 
 def _keeps_random_streams(world: World, here: Position) -> bool:

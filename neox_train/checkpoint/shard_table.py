@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from neox_train.checkpoint.adapters.held import Position
 from neox_train.checkpoint.table import ParameterTable, count_elements
+from neox_train.config.schema import NeoxConfig
 from neox_train.model.parallel.cutting import cut
 
 
@@ -20,6 +22,16 @@ class ShardTable:
     padded_vocab_size: int
     rank: int
     size: int
+
+    @classmethod
+    def held_at(cls, position: Position, parameters: ParameterTable, config: NeoxConfig) -> ShardTable:
+        """The table of the rank at ``position`` on the grid."""
+        return cls(
+            parameters=parameters,
+            padded_vocab_size=config.padded_vocab_size or 0,
+            rank=position.tp,
+            size=position.tp_size,
+        )
 
     def find(self, name: str) -> tuple[int, int]:
         """Which shard of how many this rank holds: the only one of a parameter that is not cut."""

@@ -60,12 +60,7 @@ def save_checkpoint(
     root = Path(root)
     table = build_table(Architecture.from_config(config))
     state = open_engine(engine, model)
-    shards = ShardTable(
-        parameters=table,
-        padded_vocab_size=config.padded_vocab_size or 0,
-        rank=state.position.tp,
-        size=state.position.tp_size,
-    )
+    shards = ShardTable.held_at(state.position, table, config)
     file = collect_rank_file(state, shards, get_rank())
     folder = unfinished_path(root, trainer.step)
     sizes = gather_to_first(file.size_bytes)

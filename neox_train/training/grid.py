@@ -46,14 +46,6 @@ class ParallelGrid:
         """DeepSpeed's word for the tensor-parallel group."""
         return self.groups["tp"]
 
-    def get_tensor_model_parallel_rank(self) -> int:
-        """The tensor-parallel rank, by the name that a pipeline's grid has too."""
-        return self.place.tp
-
-    def get_tensor_model_parallel_world_size(self) -> int:
-        """The tensor-parallel degree."""
-        return self.shape.tp
-
     def get_data_parallel_rank(self) -> int:
         """This rank among those that hold the same weights."""
         return self.place.dp
