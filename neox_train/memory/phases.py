@@ -19,7 +19,7 @@ from neox_train.memory.gradients import GradientBytes, count_gradients
 from neox_train.memory.groups import count_first_parameters, list_groups
 from neox_train.memory.loss import count_logit_gradient, count_loss
 from neox_train.memory.plan import RankPlan
-from neox_train.memory.states import StaticBytes, choose_wrapper, count_static
+from neox_train.memory.states import StaticBytes, choose_wrapper, count_static, count_weights_at_start
 
 PARTS = (
     "weights",
@@ -50,9 +50,24 @@ class Phase:
 
 
 def list_phases(plan: RankPlan) -> list[Phase]:
-    """Every candidate for the peak, in the order of a step."""
+    """Every candidate for the peak, in the order of a training."""
     static, gradients = count_static(plan), count_gradients(plan)
-    return [*_list_passes(plan, static, gradients), *_list_updates(plan, static, gradients)]
+    return [
+        *_list_starts(plan, static),
+        *_list_passes(plan, static, gradients),
+        *_list_updates(plan, static, gradients),
+    ]
+
+
+def _list_starts(plan: RankPlan, static: StaticBytes) -> list[Phase]:
+    """Before the first step: flat masters are filled from fp32 parameters, and neither gradients nor states exist."""
+    if choose_wrapper(plan) != "flat":
+        return []
+    parts = dict.fromkeys(PARTS, 0) | {
+        "weights": count_weights_at_start(plan),
+        "master_weights": static.master_weights,
+    }
+    return [Phase("start", parts)]
 
 
 def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) -> list[Phase]:

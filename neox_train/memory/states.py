@@ -18,7 +18,7 @@ Wrapper = Literal["flat", "none", "unfused", "bf16", "zero12", "zero3"]
 
 _FP32 = 4
 FLAT_ALIGNMENT = 128
-"""Elements that a share of flat master weights is a multiple of."""
+"""Elements that a share of flat master weights is a multiple of: collectives and copies move whole cache lines."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +82,7 @@ def _count_flat(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
     With one micro-batch a step nothing is added up, and the gradients stay in the weights' format.
     """
     shards = plan.data_parallel_size if plan.zero_stage == 1 else 1
-    lengths = [-(-group.count // (shards * FLAT_ALIGNMENT)) * shards * FLAT_ALIGNMENT for group in groups]
+    lengths = _list_flat_lengths(plan, groups)
     shares = [length // shards for length in lengths]
     gradient_bytes = plan.weight_bytes if plan.accumulation_steps == 1 else plan.accumulation_bytes
     return StaticBytes(
@@ -92,6 +92,20 @@ def _count_flat(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
         gradients=gradient_bytes * sum(lengths),
         communication=0,
     )
+
+
+def count_weights_at_start(plan: RankPlan) -> int:
+    """Bytes of weights at most while flat masters are set up: one group after another goes from fp32 to its buffer."""
+    groups = list_groups(plan)
+    counts, lengths = [group.count for group in groups], _list_flat_lengths(plan, groups)
+    return max(
+        _FP32 * sum(counts[index:]) + plan.weight_bytes * sum(lengths[: index + 1]) for index in range(len(groups))
+    )
+
+
+def _list_flat_lengths(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> list[int]:
+    multiple = FLAT_ALIGNMENT * (plan.data_parallel_size if plan.zero_stage == 1 else 1)
+    return [-(-group.count // multiple) * multiple for group in groups]
 
 
 def count_neighbour_buffers(plan: RankPlan) -> int:

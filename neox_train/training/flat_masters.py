@@ -60,7 +60,9 @@ class FlatMasters(torch.optim.Optimizer):
         """
         self._communication_dtype = communication_dtype
         for flat in self.flat_groups:
-            flat.cast(dtype, gradient_dtype)
+            flat.cast(dtype)
+        for flat in self.flat_groups:
+            flat.allocate_gradients(gradient_dtype)
             for parameter, view in zip(flat.parameters, flat.views(flat.gradients), strict=True):
                 parameter.register_post_accumulate_grad_hook(self._collector(view))
 
