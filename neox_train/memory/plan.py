@@ -33,8 +33,8 @@ class RankPlan:
     """The model; of a pipeline stage with that stage's number of layers."""
     links: frozenset[str]
     """What the rank holds beside layers: embedding, final norm, output."""
-    in_flight: int
-    """Micro-batches whose activations it keeps at once."""
+    following_stages: int
+    """Pipeline stages after this one."""
     device: Literal["cpu", "cuda"]
     precision: Precision
     micro_batch: int
@@ -66,6 +66,14 @@ class RankPlan:
     """Whether compiled layers compute norms and the MLP's activation again in the backward pass."""
     loss_chunk_tokens: int
     """Tokens whose logits exist at a time; 0 for all of a micro-batch."""
+
+    @property
+    def in_flight(self) -> int:
+        """Micro-batches whose activations the rank keeps at once.
+
+        One forward, one backward: a stage runs ahead of its first backward pass by the stages that follow it.
+        """
+        return min(self.following_stages + 1, self.accumulation_steps)
 
     @property
     def weight_bytes(self) -> int:
@@ -109,8 +117,7 @@ def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
     return RankPlan(
         architecture=architecture,
         links=links,
-        # One forward, one backward: a stage runs ahead of its first backward pass by the stages that follow it.
-        in_flight=min(stages - stage, config.gradient_accumulation_steps) if stages > 1 else 1,
+        following_stages=stages - stage - 1,
         device=cluster.device,
         precision=_read_precision(config),
         micro_batch=config.train_micro_batch_size_per_gpu,

@@ -8,7 +8,7 @@ GPU: a compiled model with fp32 master weights in a hand-written loop, and `neox
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from neox_train.config.architecture import Architecture
@@ -16,6 +16,7 @@ from neox_train.config.cluster import load_cluster
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.throughput.rates import read_rates
 from neox_train.memory.throughput.step import predict_step
+from tests.memory.plans import make_plan
 
 PROFILES = Path(__file__).parents[2] / "cluster_profiles"
 _NODE_NETWORK_GB_PER_SECOND = 200
@@ -124,30 +125,20 @@ def make_gpu_plan(
     checkpoint_layers: int = 0,
 ) -> RankPlan:
     """A rank of a bf16 training with Adam on GPUs, collectives overlapped."""
-    return RankPlan(
+    return replace(
+        make_plan(world_size=1, precision="bfloat16", zero_optimization={"stage": 1}),
         architecture=architecture,
-        links=frozenset({"embedding", "final_norm", "output"}),
-        in_flight=1,
         device="cuda",
-        precision="bfloat16",
         micro_batch=micro_batch,
         accumulation_steps=accumulation_steps,
         data_parallel_size=replicas,
         tensor_parallel_size=tensor_parallel,
-        sequence_parallel=False,
         zero_stage=zero_stage,
         reduce_bucket_elements=500_000_000,
         overlap_comm=True,
-        persistence_threshold=100_000,
-        max_live_parameters=10**9,
         accumulation_bytes=4,
         communication_bytes=2,
-        optimizer="adam",
-        has_decay_groups=True,
         checkpoint_layers=checkpoint_layers,
-        flat_masters=False,
-        compiled_blocks=False,
-        loss_chunk_tokens=0,
     )
 
 

@@ -133,9 +133,8 @@ def _vary(skeleton: Layout, base: NeoxConfig) -> Iterator[Layout]:
                         accumulation_steps=sequences // size,
                         checkpoint_layers=checkpoint_layers,
                         optimizer=optimizer,
-                        in_flight=min(skeleton.stages - stage, sequences // size) if skeleton.stages > 1 else 1,
                     )
-                    for stage, plan in enumerate(skeleton.plans)
+                    for plan in skeleton.plans
                 )
                 yield replace(skeleton, plans=plans)
 
