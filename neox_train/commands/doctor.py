@@ -26,9 +26,10 @@ def doctor(
     Exit code 1 when a check failed.
     """
     from neox_train.cluster.check import has_failed
-    from neox_train.cluster.doctor import examine, find_profile
+    from neox_train.cluster.doctor import examine
     from neox_train.config.cluster import load_cluster
     from neox_train.config.pipeline import load_pipeline
+    from neox_train.config.profiles import find_profile
 
     cluster_file, snakemake_profile = find_profile(profile)
     cluster = load_cluster(cluster_file, command_line=config or ())

@@ -39,8 +39,8 @@ def calibrate(
     """Print each run's memory and speed against its prediction, and the rate that fits this site."""
     from dataclasses import replace
 
-    from neox_train.commands.plan import load_profile
     from neox_train.config.layout import RunFolder
+    from neox_train.config.profiles import load_profile
     from neox_train.errors import ConfigError
     from neox_train.memory.throughput.calibration import fit_matrix_fraction, predict_ratio
     from neox_train.memory.throughput.rates import read_rates

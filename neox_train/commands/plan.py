@@ -38,6 +38,7 @@ def plan(
 
     The global batch is kept: the configuration's own on the fewest of these nodes that it can be laid out on.
     """
+    from neox_train.config.profiles import load_profile
     from neox_train.memory.search.budget import count_steps, read_nodes, read_seconds, read_tokens
     from neox_train.memory.search.search import search_layouts
 
@@ -81,18 +82,6 @@ def _resolve_base(files: list[Path], cluster: Cluster, counts: list[int], global
         except ConfigError:
             continue
     return resolve_files(files, cluster, nodes=counts[-1])
-
-
-def load_profile(profile: str) -> Cluster:
-    """The facts of a profile by its name, folder or file; raises ConfigError where there is none."""
-    from neox_train.config.cluster import load_cluster
-    from neox_train.errors import ConfigError
-
-    named = (Path(profile), Path(profile) / "cluster.yaml", Path("cluster_profiles") / profile / "cluster.yaml")
-    for path in named:
-        if path.is_file():
-            return load_cluster(path)
-    raise ConfigError(f"--profile {profile} is neither a cluster file nor a folder with one, nor in cluster_profiles/")
 
 
 def _require_steps(base: NeoxConfig) -> int:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from neox_train.cluster.check import FAILED, PASSED, SKIPPED, WARNING, Check
-from neox_train.cluster.doctor import find_profile
 from neox_train.cluster.doctor_login import check_environment, check_folders, check_login
 from neox_train.config.cluster import Cluster, load_cluster
+from neox_train.config.profiles import find_profile
 from neox_train.errors import ConfigError
 
 
