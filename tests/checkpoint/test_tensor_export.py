@@ -17,7 +17,7 @@ from neox_train.config.load import load_config, write_config
 from neox_train.data.manifest import load_manifest
 from tests.checkpoint.exported import load_canonical, name_export
 from tests.checkpoint.trained_run import CASES, make_dataset
-from tests.training.layouts import run_layouts
+from tests.gloo import run_ranks
 
 pytestmark = pytest.mark.distributed
 
@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_config(config.with_vocab_size(load_manifest(dataset.path).vocab_size), run.config_file)
     job = folder / "job.json"
     job.write_text(json.dumps([str(run.path) for run in runs]))
-    run_layouts(job, RANKS, worker="tests.checkpoint.tensor_export_worker")
+    run_ranks("tests.checkpoint.tensor_export_worker", job, RANKS)
     return folder
 
 

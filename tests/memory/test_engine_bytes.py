@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +11,7 @@ from neox_train.memory.activations import count_activations
 from neox_train.memory.gradients import count_gradients
 from neox_train.memory.plan import plan_rank, plan_stages
 from neox_train.memory.states import count_static
+from tests.gloo import run_ranks
 from tests.memory.plans import make_cluster, make_config
 
 RANKS = 2
@@ -79,30 +75,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     folder = tmp_path_factory.mktemp("engines")
     cases = folder / "cases.json"
     cases.write_text(json.dumps(list(CASES.values())))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    processes = []
-    for rank in range(RANKS):
-        environment = {
-            **os.environ,
-            "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(RANKS),
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
-        }
-        with open(folder / f"rank-{rank}.log", "w") as log:
-            command = [sys.executable, "-W", "ignore", "-m", "tests.memory.engine_worker", str(cases)]
-            root = Path(__file__).resolve().parents[2]
-            processes.append(subprocess.Popen(command, env=environment, cwd=root, stdout=log, stderr=subprocess.STDOUT))
-    try:
-        codes = [process.wait(timeout=240) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    logs = "\n".join((folder / f"rank-{rank}.log").read_text()[-3000:] for rank in range(RANKS))
-    assert codes == [0] * RANKS, logs
+    run_ranks("tests.memory.engine_worker", cases, RANKS)
     seen = [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(RANKS)]
     return {name: [rank[index] for rank in seen] for index, name in enumerate(CASES)}
 

@@ -9,7 +9,7 @@ import pytest
 from neox_train.config.layout import DatasetFolder
 from neox_train.training.distributed import RankContext, start_process_group
 from neox_train.training.stop import clear_stop
-from tests.training.ranks import EXPORTED
+from tests.gloo import EXPORTED
 from tests.training.synthetic import write_dataset
 
 

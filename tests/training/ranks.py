@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neox_train.config.layout import RunFolder
+from tests.gloo import find_port, make_environment
 
 PROGRAM = """
 import signal, sys
@@ -26,7 +25,6 @@ except UserError as error:
     print("error:", error, file=sys.stderr, flush=True)
     sys.exit(error.exit_code)
 """
-EXPORTED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass
@@ -67,15 +65,12 @@ class Ranks:
 
 def start_ranks(run: RunFolder, world_size: int) -> Ranks:
     """Start every rank of a run on this machine."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_port()
     logs = run.path / "rank-logs"
     logs.mkdir(exist_ok=True)
     processes = []
     for rank in range(world_size):
-        values = (str(rank), str(world_size), str(rank), "127.0.0.1", str(port))
-        environment = {**os.environ, **dict(zip(EXPORTED, values, strict=True))}
+        environment = make_environment(rank, world_size, port)
         with open(logs / f"{time.monotonic_ns()}-{rank}.txt", "w") as log:
             process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM, str(run.path)], stdout=log, stderr=log, env=environment, text=True

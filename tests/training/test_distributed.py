@@ -4,7 +4,7 @@ import pytest
 
 from neox_train.errors import DataError, TrainingError
 from neox_train.training.distributed import RankContext, reduce_max, reduce_sum, run_on_main, start_process_group
-from tests.training.ranks import EXPORTED
+from tests.gloo import EXPORTED
 
 
 def test_a_process_without_rank_variables_trains_alone(alone: RankContext) -> None:

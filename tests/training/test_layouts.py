@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from neox_train.config.layout import DatasetFolder
-from tests.training.layouts import run_layouts
+from tests.gloo import run_ranks
 
 pytestmark = pytest.mark.distributed
 
@@ -112,7 +112,7 @@ def _train(layouts: dict[int, dict[str, dict[str, Any]]], dataset: DatasetFolder
         job = {"dataset": str(dataset.path), "results": str(folder), "steps": STEPS, "layouts": named}
         file = folder / f"job-{size}.json"
         file.write_text(json.dumps(job))
-        run_layouts(file, size)
+        run_ranks("tests.training.layout_worker", file, size)
     return {name: json.loads((folder / f"{name}.json").read_text()) for named in layouts.values() for name in named}
 
 

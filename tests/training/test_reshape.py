@@ -11,7 +11,7 @@ import torch
 
 from neox_train.checkpoint.reader import read_model_weights
 from neox_train.config.layout import DatasetFolder
-from tests.training.layouts import run_layouts
+from tests.gloo import run_ranks
 
 pytestmark = pytest.mark.distributed
 
@@ -54,7 +54,7 @@ def trained(dataset: DatasetFolder, tmp_path_factory: pytest.TempPathFactory) ->
     }
     job = {"dataset": str(dataset.path), "results": str(folder), "steps": STEPS, "layouts": layouts}
     (folder / "job.json").write_text(json.dumps(job))
-    run_layouts(folder / "job.json", 2)
+    run_ranks("tests.training.layout_worker", folder / "job.json", 2)
     return folder
 
 

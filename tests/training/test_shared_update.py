@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from neox_train.config.layout import DatasetFolder
-from tests.training.layouts import run_layouts
+from tests.gloo import run_ranks
 
 pytestmark = pytest.mark.distributed
 
@@ -43,7 +43,7 @@ def trained(dataset: DatasetFolder, tmp_path_factory: pytest.TempPathFactory) ->
     layouts = whole | dict(sorted(OPTIMIZERS.items(), key=lambda item: item[0].endswith("zero3")))
     job = {"dataset": str(dataset.path), "results": str(folder), "steps": STEPS, "layouts": layouts}
     (folder / "job.json").write_text(json.dumps(job))
-    run_layouts(folder / "job.json", 2)
+    run_ranks("tests.training.layout_worker", folder / "job.json", 2)
     return {name: json.loads((folder / f"{name}.json").read_text()) for name in layouts}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.training.layouts import run_layouts
+from tests.gloo import run_ranks
 
 pytestmark = pytest.mark.distributed
 
@@ -26,7 +26,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """What both ranks saw, by case."""
     job = tmp_path_factory.mktemp("loss") / "job.json"
     job.write_text(json.dumps(list(CASES.values())))
-    run_layouts(job, 2, worker="tests.model.parallel.loss_worker")
+    run_ranks("tests.model.parallel.loss_worker", job, 2)
     ranks = [json.loads(job.with_name(f"seen-{rank}.json").read_text()) for rank in (0, 1)]
     return {name: [rank[index] for rank in ranks] for index, name in enumerate(CASES)}
 
