@@ -48,6 +48,11 @@ def _require_cpu(config: NeoxConfig, cluster: Cluster) -> None:
             "te_layernorm_mlp",
         )
 
+    if config.bnb_paged:
+        raise ConflictError(
+            f"paged optimizer states need a GPU, '{cluster.name}' has CPUs; remove bnb_paged", "bnb_paged"
+        )
+
 
 def _require_gpu(config: NeoxConfig, cluster: Cluster) -> None:
     if cluster.gpu is None:

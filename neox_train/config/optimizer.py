@@ -8,8 +8,8 @@ from neox_train.config.conflict import ConflictError
 
 _ADAM_FAMILY = ("adam", "adamw", "onebitadam", "cpu_adam", "cpu_torch_adam")
 _ADAM_DEFAULTS = {"lr": 0.001, "betas": [0.9, 0.999], "eps": 1e-8}
-OPTIMIZER_KINDS = (*_ADAM_FAMILY, "sgd", "sm3", "madgrad_wd", "lion")
-"""Every kind GPT-NeoX names, in small letters."""
+OPTIMIZER_KINDS = (*_ADAM_FAMILY, "sgd", "sm3", "madgrad_wd", "lion", "muon")
+"""Every kind GPT-NeoX names, in small letters, and Muon."""
 
 ZERO_DEFAULTS: dict[str, Any] = {
     "stage": 0,

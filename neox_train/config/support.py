@@ -31,7 +31,7 @@ SUPPORTED: dict[str, tuple[object, ...]] = {
         "glu",
         "bilinear",
     ),
-    "optimizer_type": ("adam", "adamw", "sgd", "lion"),
+    "optimizer_type": ("adam", "adamw", "sgd", "lion", "muon"),
 }
 """Values with an implementation, for keys that have both kinds."""
 
@@ -40,8 +40,12 @@ OPTIMIZER_PARAMS: dict[str, tuple[str, ...]] = {
     "adamw": ("lr", "betas", "eps"),
     "sgd": ("lr", "momentum", "dampening", "nesterov"),
     "lion": ("lr", "betas"),
+    "muon": ("lr", "momentum", "nesterov", "ns_steps", "betas", "eps"),
 }
 """Parameters each optimizer reads; those that only choose between implementations of one arithmetic are passed over."""
+
+EIGHT_BIT_TYPES = ("adam", "adamw", "lion")
+"""Optimizers whose states can be kept in 8 bits."""
 
 _CHOICES_OF_IMPLEMENTATION = ("torch_adam", "adam_w_mode", "bias_correction")
 _LAYERS = ("global", "flash")
@@ -102,17 +106,28 @@ def _list_optimizer(config: NeoxConfig) -> list[str]:
         for name in params
         if name not in read
     ]
-    if config.use_bnb_optimizer and kind not in ("adam", "adamw"):
-        problems.append(f"use_bnb_optimizer with optimizer.type {kind} (built: Adam)")
+    if config.use_bnb_optimizer and kind not in EIGHT_BIT_TYPES:
+        problems.append(f"use_bnb_optimizer with optimizer.type {kind} (built: Adam, Lion)")
+    if config.bnb_paged and not config.use_bnb_optimizer:
+        problems.append("bnb_paged: true without use_bnb_optimizer (set it to true)")
+    if kind == "muon":
+        problems += _list_muon(config)
+    return problems
+
+
+def _list_muon(config: NeoxConfig) -> list[str]:
+    """Muon orthogonalises whole matrices: no rank may hold a part of one."""
+    problems = []
+    if config.zero_stage > 0:
+        problems.append("optimizer.type Muon with zero_optimization.stage above 0 (set stage: 0)")
+    if config.model_parallel_size > 1:
+        problems.append("optimizer.type Muon with model_parallel_size above 1 (set 1)")
     return problems
 
 
 def _list_zero(config: NeoxConfig) -> list[str]:
     zero = dict(config.zero_optimization or {})
-    problems = []
-    if config.zero_stage == 3 and config.use_bnb_optimizer:
-        problems.append("use_bnb_optimizer with zero_optimization.stage 3 (built: 0, 1, 2)")
-    return problems + [f"zero_optimization.{name}" for name in _BLOCKS_REFUSED if zero.get(name)]
+    return [f"zero_optimization.{name}" for name in _BLOCKS_REFUSED if zero.get(name)]
 
 
 def _list_transformer_engine(config: NeoxConfig) -> list[str]:

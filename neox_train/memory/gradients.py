@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from neox_train.memory.groups import count_share_bytes, list_groups
-from neox_train.memory.optimizers import count_step_bytes
+from neox_train.memory.optimizers import count_muon_bytes, count_step_bytes
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.states import choose_wrapper
 
@@ -58,7 +58,9 @@ def count_bucket_bytes(plan: RankPlan) -> int:
 
 def _count_plain(plan: RankPlan) -> GradientBytes:
     """Without ZeRO: a gradient a parameter, reduced through a flat copy, stepped in fp32."""
-    sizes = [size for group in list_groups(plan) for size in group.sizes]
+    groups = list_groups(plan)
+    sizes = [size for group in groups for size in group.sizes]
+    orthogonalised = count_muon_bytes(size for group in groups if group.states == "muon" for size in group.sizes)
     own = plan.weight_bytes * sum(sizes)
     widened = 0 if plan.precision == "fp32" else _FP32 * sum(sizes)
     return GradientBytes(
@@ -69,7 +71,7 @@ def _count_plain(plan: RankPlan) -> GradientBytes:
         reduced=own,
         reduced_buffers=plan.weight_bytes * min(sum(sizes), _ENGINE_BUCKET_ELEMENTS),
         stepped=own,
-        step_temporaries=widened + count_step_bytes(plan, sizes),
+        step_temporaries=widened + max(orthogonalised, count_step_bytes(plan, sizes)),
     )
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from neox_train.config.architecture import Architecture
+from neox_train.config.optimizer_groups import cut_groups
 from neox_train.config.parameters import Parameter, list_parameters
 from neox_train.config.stages import OUTPUT, owner_of
-from neox_train.memory.plan import RankPlan
+from neox_train.memory.optimizers import StateKind, choose_states
+from neox_train.memory.plan import OptimizerKind, RankPlan
 
 _ALIGNMENT = 2
 """DeepSpeed pads every flat group to a multiple of this times the data-parallel size (4-byte starts in 16 bits)."""
@@ -20,6 +22,7 @@ class FlatGroup:
 
     sizes: tuple[int, ...]
     data_parallel_size: int
+    states: StateKind
 
     @property
     def count(self) -> int:
@@ -54,9 +57,14 @@ class FlatGroup:
 
 
 def list_groups(plan: RankPlan) -> tuple[FlatGroup, ...]:
-    """The optimizer groups of a rank: decayed parameters, then the others; one group when nothing decays."""
+    """The optimizer groups of a rank."""
     return _build_groups(
-        plan.architecture, plan.links, plan.has_decay_groups, plan.data_parallel_size, plan.tensor_parallel_size
+        plan.architecture,
+        plan.links,
+        plan.has_decay_groups,
+        plan.optimizer,
+        plan.data_parallel_size,
+        plan.tensor_parallel_size,
     )
 
 
@@ -98,13 +106,25 @@ def count_shard(parameter: Parameter, tensor_parallel_size: int) -> int:
 
 @lru_cache(maxsize=256)
 def _build_groups(
-    architecture: Architecture, links: frozenset[str], has_decay_groups: bool, ranks: int, tensor_parallel_size: int
+    architecture: Architecture,
+    links: frozenset[str],
+    has_decay_groups: bool,
+    optimizer: OptimizerKind,
+    ranks: int,
+    tensor_parallel_size: int,
 ) -> tuple[FlatGroup, ...]:
     """Kept, because the search for remedies asks for the same groups hundreds of times."""
-    table = list_held(architecture, links)
-    wanted = (True, False) if has_decay_groups else (None,)
-    sizes = [
-        tuple(count_shard(p, tensor_parallel_size) for p in table if decays is None or p.decays is decays)
-        for decays in wanted
-    ]
-    return tuple(FlatGroup(group, ranks) for group in sizes if group)
+    groups = cut_groups(
+        list_held(architecture, links),
+        decay=has_decay_groups,
+        embeddings_apart=optimizer in ("adam_8bit", "lion_8bit"),
+        matrices_apart=optimizer == "muon",
+    )
+    return tuple(
+        FlatGroup(
+            tuple(count_shard(p, tensor_parallel_size) for p in group.parameters),
+            ranks,
+            choose_states(optimizer, is_embedding=group.is_embedding, is_hidden_matrix=group.is_hidden_matrix),
+        )
+        for group in groups
+    )

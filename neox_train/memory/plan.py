@@ -14,7 +14,7 @@ from neox_train.config.schema import NeoxConfig
 from neox_train.config.stages import EMBEDDING, FINAL_NORM, OUTPUT, deal_stages, list_pipeline_layers
 from neox_train.errors import ConfigError, NotBuiltError
 
-OptimizerKind = Literal["adam", "adam_8bit", "lion", "sgd", "sgd_momentum"]
+OptimizerKind = Literal["adam", "adam_8bit", "lion", "lion_8bit", "muon", "sgd", "sgd_momentum"]
 
 _FORMAT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2, "bfloat16": 2}
 _BUCKET_ELEMENTS = 500_000_000
@@ -174,8 +174,10 @@ def _read_optimizer(config: NeoxConfig) -> OptimizerKind:
         params = (config.optimizer or {}).get("params", {})
         return "sgd_momentum" if params.get("momentum") else "sgd"
     if kind == "lion":
-        return "lion"
-    raise NotBuiltError(f"optimizer.type {kind!r} is not covered by the memory estimate; choose Adam, SGD or Lion")
+        return "lion_8bit" if config.use_bnb_optimizer else "lion"
+    if kind == "muon":
+        return "muon"
+    raise NotBuiltError(f"optimizer.type {kind!r} is not covered by the memory estimate; use Adam, SGD, Lion or Muon")
 
 
 def _require_covered(config: NeoxConfig) -> None:

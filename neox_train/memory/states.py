@@ -11,7 +11,7 @@ from typing import Literal
 
 from neox_train.config.stages import EMBEDDING, OUTPUT
 from neox_train.memory.groups import FlatGroup, list_groups
-from neox_train.memory.optimizers import count_state_bytes
+from neox_train.memory.optimizers import StateKind, count_state_bytes
 from neox_train.memory.plan import RankPlan
 
 Wrapper = Literal["flat", "none", "unfused", "bf16", "zero12", "zero3"]
@@ -70,7 +70,7 @@ def count_static(plan: RankPlan) -> StaticBytes:
     return StaticBytes(
         weights=plan.weight_bytes * padded,
         master_weights=_FP32 * sum(partitions),
-        optimizer_states=count_state_bytes(plan.optimizer, partitions),
+        optimizer_states=count_state_bytes(_pair(groups, partitions)),
         gradients=plan.accumulation_bytes * padded if wrapper == "bf16" else 0,
         communication=count_neighbour_buffers(plan),
     )
@@ -88,7 +88,7 @@ def _count_flat(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
     return StaticBytes(
         weights=plan.weight_bytes * sum(lengths),
         master_weights=_FP32 * sum(shares),
-        optimizer_states=count_state_bytes(plan.optimizer, shares),
+        optimizer_states=count_state_bytes(_pair(groups, shares)),
         gradients=gradient_bytes * sum(lengths),
         communication=0,
     )
@@ -108,6 +108,10 @@ def _list_flat_lengths(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> list[in
     return [-(-group.count // multiple) * multiple for group in groups]
 
 
+def _pair(groups: tuple[FlatGroup, ...], shares: list[int]) -> list[tuple[StateKind, int]]:
+    return [(group.states, share) for group, share in zip(groups, shares, strict=True)]
+
+
 def count_neighbour_buffers(plan: RankPlan) -> int:
     """Standing buffers for hidden states from the stage before and their gradients from the stage after."""
     neighbours = (EMBEDDING not in plan.links) + (OUTPUT not in plan.links)
@@ -119,7 +123,7 @@ def _count_unsharded(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticByt
     return StaticBytes(
         weights=plan.weight_bytes * sum(sizes),
         master_weights=0 if plan.precision == "fp32" else _FP32 * sum(sizes),
-        optimizer_states=count_state_bytes(plan.optimizer, sizes),
+        optimizer_states=count_state_bytes((group.states, size) for group in groups for size in group.sizes),
         gradients=0,
         communication=count_neighbour_buffers(plan),
     )
@@ -136,7 +140,7 @@ def _count_zero3(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
     return StaticBytes(
         weights=plan.weight_bytes * (sum(shares) + whole),
         master_weights=_FP32 * sum(shares),
-        optimizer_states=count_state_bytes(plan.optimizer, shares),
+        optimizer_states=count_state_bytes(_pair(groups, shares)),
         gradients=plan.accumulation_bytes * sum(shares),
         communication=plan.communication_bytes * bucket + count_neighbour_buffers(plan),
     )

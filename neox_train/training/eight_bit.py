@@ -1,4 +1,4 @@
-"""Adam with states in 8 bits: the one file that wraps bitsandbytes."""
+"""Adam and Lion with states in 8 bits: the one file that wraps bitsandbytes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from neox_train.errors import ConfigError
+from neox_train.training.parameter_groups import STATE_BITS
 
 
-def build_adam_8bit(
-    groups: list[dict[str, Any]], *, lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
-) -> torch.optim.Optimizer:
-    """AdamW with block-wise 8-bit moments; tensors below 4096 elements keep 32-bit ones (the library's rule).
+def build_8bit(kind: str, groups: list[dict[str, Any]], *, paged: bool, **params: Any) -> torch.optim.Optimizer:
+    """AdamW or Lion with block-wise 8-bit states; tensors below 4096 elements keep 32 bits (the library's rule).
 
-    Raises ConfigError where bitsandbytes is not installed.
+    So do groups that say so by ``state_bits``: bitsandbytes advises it for embeddings, whose gradients are uneven.
+    ``paged`` lets CUDA move states to the host when the GPU is full. Raises ConfigError where bitsandbytes is missing.
     """
     try:
         import bitsandbytes
@@ -23,4 +23,14 @@ def build_adam_8bit(
             "`use_bnb_optimizer: true` needs bitsandbytes, which is not installed; "
             "install the extra: pip install 'neox-train[bnb]'"
         ) from error
-    return bitsandbytes.optim.AdamW8bit(groups, lr=lr, betas=betas, eps=eps)
+    library = bitsandbytes.optim.Lion8bit if kind == "lion" else bitsandbytes.optim.AdamW8bit
+    built: torch.optim.Optimizer = type(library.__name__, (_BitsByGroup, library), {})(groups, is_paged=paged, **params)
+    return built
+
+
+class _BitsByGroup:
+    """Reads the bits of a group's states off the group, because ZeRO replaces the tensors that the library knows."""
+
+    def get_config(self, gindex: int, pindex: int, group: dict[str, Any]) -> dict[str, Any]:
+        config: dict[str, Any] = super().get_config(gindex, pindex, group)  # type: ignore[misc]
+        return {**config, "optim_bits": group.get(STATE_BITS, config["optim_bits"])}

@@ -58,7 +58,7 @@ def build_engine(
     prefer_fast_attention(context.device)
     if choice.compiled_blocks:
         compile_blocks(model)
-    groups = group_parameters(model, architecture, config.weight_decay, is_whole=grid.shape.pp == 1)
+    groups = group_parameters(model, architecture, config, is_whole=grid.shape.pp == 1)
     if choice.flat_masters:
         optimizer, settings = build_flat_masters(config, groups), flat_masters_json(config)
     else:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from neox_train.training.eight_bit import build_adam_8bit
 from neox_train.training.flat_adamw import FlatAdamW
 from neox_train.training.flat_masters import FlatMasters
-from neox_train.training.optimizer import select_params
+from neox_train.training.optimizer import build_8bit_optimizer, select_params
 
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
@@ -23,8 +22,9 @@ def build_flat_masters(config: NeoxConfig, groups: list[dict[str, Any]]) -> Flat
     """The optimizer over the fp32 model's ``groups``; at ZeRO stage 1 every data-parallel rank owns a partition."""
 
     def build_base(flat_groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        params = select_params(config)
-        return build_adam_8bit(flat_groups, **params) if config.use_bnb_optimizer else FlatAdamW(flat_groups, **params)
+        if config.use_bnb_optimizer:
+            return build_8bit_optimizer(config, flat_groups)
+        return FlatAdamW(flat_groups, **select_params(config))
 
     shards = config.data_parallel_size if config.zero_stage == 1 else 1
     return FlatMasters(groups, build_base, gradient_clipping=config.gradient_clipping, shards=shards)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from neox_train.config.support import OPTIMIZER_PARAMS
+from neox_train.config.support import EIGHT_BIT_TYPES, OPTIMIZER_PARAMS
 from neox_train.errors import NotBuiltError
 from neox_train.training.lion import Lion
+from neox_train.training.muon import MuonWithAdamW
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
@@ -20,26 +21,34 @@ def build_optimizer(config: NeoxConfig, groups: ParameterGroups, device: torch.d
     """Build the optimizer of ``config.optimizer`` over ``groups``.
 
     ``Adam`` decays decoupled from the gradient (AdamW), as the fused Adam of DeepSpeed and Apex that GPT-NeoX uses.
-    ``use_bnb_optimizer`` keeps Adam's states in 8 bits. Raises NotBuiltError for a type that is not built here.
+    ``use_bnb_optimizer`` keeps the states of Adam or Lion in 8 bits. Raises NotBuiltError for a type that is not built
+    here.
     """
     kind = config.optimizer_type
     params = select_params(config)
-    if kind in ("adam", "adamw"):
-        if config.use_bnb_optimizer:
-            from neox_train.training.eight_bit import build_adam_8bit
-
-            return build_adam_8bit(groups, **params)
-        return torch.optim.AdamW(groups, fused=device.type == "cuda", **params)
     if config.use_bnb_optimizer:
-        raise NotBuiltError(
-            f"`use_bnb_optimizer` with optimizer type {kind} is not built; "
-            "set `optimizer.type: Adam` or leave `use_bnb_optimizer` out"
-        )
+        return build_8bit_optimizer(config, groups)
+    if kind in ("adam", "adamw"):
+        return torch.optim.AdamW(groups, fused=device.type == "cuda", **params)
     if kind == "sgd":
         return torch.optim.SGD(groups, **params)
     if kind == "lion":
         return Lion(groups, **params)
-    raise NotBuiltError(f"optimizer type {kind} is not built; set `optimizer.type` to Adam, SGD or Lion")
+    if kind == "muon":
+        return MuonWithAdamW(groups, fused_adamw=device.type == "cuda", **params)
+    raise NotBuiltError(f"optimizer type {kind} is not built; set `optimizer.type` to Adam, SGD, Lion or Muon")
+
+
+def build_8bit_optimizer(config: NeoxConfig, groups: ParameterGroups) -> torch.optim.Optimizer:
+    """The optimizer of ``config.optimizer`` with 8-bit states; raises NotBuiltError for a type that has none here."""
+    from neox_train.training.eight_bit import build_8bit
+
+    if config.optimizer_type not in EIGHT_BIT_TYPES:
+        raise NotBuiltError(
+            f"`use_bnb_optimizer` with optimizer type {config.optimizer_type} is not built; "
+            "set `optimizer.type` to Adam or Lion, or leave `use_bnb_optimizer` out"
+        )
+    return build_8bit(config.optimizer_type, groups, paged=config.bnb_paged, **select_params(config))
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:

@@ -1,31 +1,48 @@
-"""Weight-decay groups, read off the canonical parameter table."""
+"""Optimizer groups, read off the canonical parameter table."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from neox_train.config.architecture import Architecture
+from neox_train.config.optimizer_groups import cut_groups
 from neox_train.config.parameters import list_parameters
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+
+STATE_BITS = "state_bits"
+"""Key of a group whose optimizer states have this many bits, whatever the optimizer's own."""
+STEPPED_BY_MUON = "stepped_by_muon"
+"""Key of a group of hidden matrices that Muon steps."""
 
 
 def group_parameters(
-    model: nn.Module, architecture: Architecture, weight_decay: float, *, is_whole: bool = True
+    model: nn.Module, architecture: Architecture, config: NeoxConfig, *, is_whole: bool = True
 ) -> list[dict[str, Any]]:
-    """Optimizer groups in table order: matrices decay (embeddings too, as GPT-NeoX), biases and norms do not.
+    """Optimizer groups of the model's parameters, with weight decay and what the optimizer needs to know of each.
 
-    One group when nothing decays. Of a pipeline stage only those it holds; ``is_whole`` wants all of the table. Raises
-    ValueError when the model's parameters are not the table's.
+    Of a pipeline stage only those it holds; ``is_whole`` wants all of the table. Raises ValueError when the model's
+    parameters are not the table's.
     """
     parameters = dict(model.named_parameters())
     table = [entry for entry in list_parameters(architecture) if is_whole or entry.name in parameters]
     if set(parameters) != {entry.name for entry in table}:
         raise ValueError("the model's parameters are not those of the canonical table")
-    if weight_decay == 0.0:
-        return [{"params": [parameters[entry.name] for entry in table], "weight_decay": 0.0}]
-    groups = [
-        {"params": [parameters[entry.name] for entry in table if entry.decays], "weight_decay": weight_decay},
-        {"params": [parameters[entry.name] for entry in table if not entry.decays], "weight_decay": 0.0},
+    groups = cut_groups(
+        table,
+        decay=config.weight_decay > 0,
+        embeddings_apart=config.use_bnb_optimizer,
+        matrices_apart=config.optimizer_type == "muon",
+    )
+    return [
+        {
+            "params": [parameters[entry.name] for entry in group.parameters],
+            "weight_decay": config.weight_decay if group.decays else 0.0,
+            **({STATE_BITS: 32} if group.is_embedding else {}),
+            **({STEPPED_BY_MUON: True} if group.is_hidden_matrix else {}),
+        }
+        for group in groups
     ]
-    return [group for group in groups if group["params"]]

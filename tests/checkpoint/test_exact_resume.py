@@ -47,11 +47,11 @@ def test_random_streams_and_counters_go_on(trainings: Trainings, variant: str, r
 
 @pytest.mark.parametrize("variant", EIGHT_BIT)
 @pytest.mark.parametrize("rank", RANKS)
-def test_8_bit_adam_resumes_with_the_same_losses_and_states(trainings: Trainings, variant: str, rank: int) -> None:
+def test_8_bit_states_resume_with_the_same_losses_and_states(trainings: Trainings, variant: str, rank: int) -> None:
     unbroken, resumed = trainings.unbroken[variant][rank], trainings.resumed[variant][rank]
     assert unbroken["losses"][3:] == resumed["losses"]
     assert unbroken["final"].keys() == resumed["final"].keys()
-    # 8-bit Adam moves the padding rows, which no token reads; a restore sets them to zero.
+    # An 8-bit optimizer moves the padding rows, which no token reads; a restore sets them to zero.
     differing = {key.split()[0] for key, value in unbroken["final"].items() if resumed["final"][key] != value}
     assert differing <= {"weights", "master"}
     assert unbroken["final_whole"] == resumed["final_whole"]

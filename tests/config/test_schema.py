@@ -13,6 +13,7 @@ from tests.config.files import load_tiny
 
 NEW_KEYS = {
     "blend_temperature",
+    "bnb_paged",
     "deterministic",
     "flat_master_weights",
     "loss_chunk_tokens",

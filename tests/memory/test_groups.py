@@ -14,7 +14,7 @@ RANKS = st.integers(1, 9)
 
 @given(SIZES, RANKS)
 def test_shares_are_equal_and_cover_the_group(sizes: tuple[int, ...], ranks: int) -> None:
-    group = FlatGroup(sizes, ranks)
+    group = FlatGroup(sizes, ranks, "adam")
     assert group.partition * ranks == group.padded
     assert sum(sizes) <= group.padded < sum(sizes) + 2 * ranks
     assert group.partition % 2 == 0
@@ -22,7 +22,7 @@ def test_shares_are_equal_and_cover_the_group(sizes: tuple[int, ...], ranks: int
 
 @given(SIZES, RANKS)
 def test_touched_parameters_are_those_with_an_element_in_the_share(sizes: tuple[int, ...], ranks: int) -> None:
-    group = FlatGroup(sizes, ranks)
+    group = FlatGroup(sizes, ranks, "adam")
     owners = [index // group.partition for index in range(sum(sizes))]
     expected, start = [0] * ranks, 0
     for size in sizes:
@@ -47,7 +47,7 @@ def test_one_group_when_nothing_decays() -> None:
 
 @given(SIZES, RANKS)
 def test_padding_is_at_the_end(sizes: tuple[int, ...], ranks: int) -> None:
-    group = FlatGroup(sizes, ranks)
+    group = FlatGroup(sizes, ranks, "adam")
     filled = [index < sum(sizes) for index in range(group.padded)]
     shares = [filled[group.partition * rank : group.partition * (rank + 1)] for rank in range(ranks)]
     assert group.list_padding() == [share.count(False) for share in shares]

@@ -51,7 +51,7 @@ def test_live_tensors_are_those_of_the_estimates_start(ranks: int) -> None:
     assert plan.flat_masters
     architecture = Architecture.from_config(config)
     model = GPTNeoX(architecture)
-    groups = group_parameters(model, architecture, 0.1)
+    groups = group_parameters(model, architecture, config)
     assert len(groups) == 2
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)

@@ -5,17 +5,24 @@ import pytest
 import torch
 
 from neox_train.errors import NotBuiltError
+from neox_train.training.muon import MuonWithAdamW
 from neox_train.training.optimizer import build_optimizer, set_learning_rate
+from neox_train.training.parameter_groups import STATE_BITS, STEPPED_BY_MUON
 
 CPU = torch.device("cpu")
 
 
-def build(kind: str, *, eight_bit: bool = False, decay: float = 0.0, **params: Any) -> torch.optim.Optimizer:
+def build(
+    kind: str, *, eight_bit: bool = False, decay: float = 0.0, marks: dict[str, Any] | None = None, **params: Any
+) -> torch.optim.Optimizer:
     config = SimpleNamespace(
-        optimizer_type=kind.lower(), optimizer={"type": kind, "params": params}, use_bnb_optimizer=eight_bit
+        optimizer_type=kind.lower(),
+        optimizer={"type": kind, "params": params},
+        use_bnb_optimizer=eight_bit,
+        bnb_paged=False,
     )
     weight = torch.nn.Parameter(torch.full((128, 64), 2.0))
-    return build_optimizer(cast(Any, config), [{"params": [weight], "weight_decay": decay}], CPU)
+    return build_optimizer(cast(Any, config), [{"params": [weight], "weight_decay": decay, **(marks or {})}], CPU)
 
 
 def step(optimizer: torch.optim.Optimizer, gradient: float) -> float:
@@ -43,6 +50,42 @@ def test_eight_bits_hold_the_moments() -> None:
     assert state["state1"].dtype == state["state2"].dtype == torch.uint8
 
 
+def test_a_group_of_32_bits_keeps_them_beside_8_bit_ones() -> None:
+    pytest.importorskip("bitsandbytes", reason="pip install 'neox-train[bnb]'")
+    optimizer = build("Adam", eight_bit=True, marks={STATE_BITS: 32}, lr=0.01)
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(128, 64))], "weight_decay": 0.0})
+    for group in optimizer.param_groups:
+        group["params"][0].grad = torch.ones(128, 64)
+    optimizer.step()
+    assert [state["state1"].dtype for state in optimizer.state.values()] == [torch.float32, torch.uint8]
+
+
+def test_8_bit_lion_steps_as_lion() -> None:
+    pytest.importorskip("bitsandbytes", reason="pip install 'neox-train[bnb]'")
+    lions = [build("Lion", eight_bit=eight_bit, decay=0.1, lr=0.01, betas=[0.9, 0.99]) for eight_bit in (False, True)]
+    for gradient in (3.0, -1.0, -4.0):
+        assert step(lions[1], gradient) == pytest.approx(step(lions[0], gradient), rel=1e-5)
+
+
+def test_muon_steps_a_marked_matrix_along_orthogonal_directions_and_the_rest_as_adamw() -> None:
+    weight = torch.nn.Parameter(torch.full((128, 64), 2.0))
+    vector = torch.nn.Parameter(torch.full((8,), 2.0))
+    marked, rest = (
+        {"params": [weight], STEPPED_BY_MUON: True, "weight_decay": 0.0},
+        {"params": [vector], "weight_decay": 0.0},
+    )
+    muon = MuonWithAdamW([marked, rest], lr=0.01)
+    before = weight.detach().clone()
+    weight.grad = torch.randn(128, 64, generator=torch.Generator().manual_seed(1))
+    vector.grad = torch.full((8,), 5.0)
+    muon.step()
+    # Singular values of an orthogonalised step are near 1, here times lr * 0.2 * sqrt(longer side).
+    values = torch.linalg.svdvals(before - weight.detach()) / (0.01 * 0.2 * 128**0.5)
+    assert float(values.min()) > 0.6 and float(values.max()) < 1.3
+    assert torch.allclose(vector.detach(), torch.full((8,), 2.0 - 0.01), rtol=1e-5)
+    assert set(muon.state[weight]) == {"momentum_buffer"} and "exp_avg_sq" in muon.state[vector]
+
+
 def test_sgd_steps_along_the_gradient() -> None:
     assert step(build("SGD", lr=0.5), 1.0) == pytest.approx(1.5)
     momentum = build("SGD", lr=0.5, momentum=0.9)
@@ -65,7 +108,7 @@ def test_a_choice_between_implementations_changes_nothing() -> None:
 
 @pytest.mark.parametrize("kind", ["sm3", "OneBitAdam"])
 def test_an_optimizer_that_is_not_built_is_refused(kind: str) -> None:
-    with pytest.raises(NotBuiltError, match=rf"(?i){kind}.*Adam, SGD or Lion"):
+    with pytest.raises(NotBuiltError, match=rf"(?i){kind}.*Adam, SGD, Lion or Muon"):
         build(kind, lr=0.1)
     with pytest.raises(NotBuiltError, match="use_bnb_optimizer"):
         build("SGD", eight_bit=True, lr=0.1)

@@ -5,14 +5,20 @@ from torch import nn
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.schema import NeoxConfig
 from neox_train.model.gpt_neox import GPTNeoX
-from neox_train.training.parameter_groups import group_parameters
+from neox_train.training.parameter_groups import STATE_BITS, STEPPED_BY_MUON, group_parameters
 from tests.training.synthetic import resolve
 
 
 @pytest.fixture
-def architecture(dataset: DatasetFolder) -> Architecture:
-    return Architecture.from_config(resolve(dataset, RunFolder("unused")))
+def config(dataset: DatasetFolder) -> NeoxConfig:
+    return resolve(dataset, RunFolder("unused"), weight_decay=0.1)
+
+
+@pytest.fixture
+def architecture(config: NeoxConfig) -> Architecture:
+    return Architecture.from_config(config)
 
 
 def names(model: nn.Module, group: dict[str, object]) -> set[str]:
@@ -20,9 +26,11 @@ def names(model: nn.Module, group: dict[str, object]) -> set[str]:
     return {name for name, parameter in model.named_parameters() if id(parameter) in members}
 
 
-def test_matrices_and_embeddings_decay_and_biases_and_norms_do_not(architecture: Architecture) -> None:
+def test_matrices_and_embeddings_decay_and_biases_and_norms_do_not(
+    architecture: Architecture, config: NeoxConfig
+) -> None:
     model = GPTNeoX(architecture)
-    decays, rest = group_parameters(model, architecture, 0.1)
+    decays, rest = group_parameters(model, architecture, config)
     assert (decays["weight_decay"], rest["weight_decay"]) == (0.1, 0.0)
     assert {"word_embeddings.weight", "output.weight", "layers.0.mlp.linear1.weight"} <= names(model, decays)
     assert all(name.endswith(".bias") or "norm" in name for name in names(model, rest))
@@ -30,18 +38,33 @@ def test_matrices_and_embeddings_decay_and_biases_and_norms_do_not(architecture:
     assert len(names(model, decays) | names(model, rest)) == len(list(model.parameters()))
 
 
-def test_a_tied_embedding_is_stepped_once(architecture: Architecture) -> None:
+def test_a_tied_embedding_is_stepped_once(architecture: Architecture, config: NeoxConfig) -> None:
     tied = replace(architecture, tied_embeddings=True)
-    groups = group_parameters(GPTNeoX(tied), tied, 0.1)
+    groups = group_parameters(GPTNeoX(tied), tied, config)
     stepped = [id(parameter) for group in groups for parameter in group["params"]]
     assert len(stepped) == len(set(stepped))
 
 
-def test_without_decay_there_is_one_group(architecture: Architecture) -> None:
-    (group,) = group_parameters(GPTNeoX(architecture), architecture, 0.0)
+def test_without_decay_there_is_one_group(architecture: Architecture, config: NeoxConfig) -> None:
+    (group,) = group_parameters(GPTNeoX(architecture), architecture, config.model_copy(update={"weight_decay": 0.0}))
     assert group["weight_decay"] == 0.0
 
 
-def test_a_model_of_another_table_is_a_fault(architecture: Architecture) -> None:
+def test_a_model_of_another_table_is_a_fault(architecture: Architecture, config: NeoxConfig) -> None:
     with pytest.raises(ValueError, match="canonical table"):
-        group_parameters(nn.Linear(2, 2), architecture, 0.1)
+        group_parameters(nn.Linear(2, 2), architecture, config)
+
+
+def test_embeddings_beside_8_bit_states_are_a_group_of_32_bits(architecture: Architecture, config: NeoxConfig) -> None:
+    model = GPTNeoX(architecture)
+    groups = group_parameters(model, architecture, config.model_copy(update={"use_bnb_optimizer": True}))
+    assert [group.get(STATE_BITS) for group in groups] == [32, None, None]
+    assert names(model, groups[0]) == {"word_embeddings.weight"}
+
+
+def test_muon_steps_the_layers_matrices_alone(architecture: Architecture, config: NeoxConfig) -> None:
+    model = GPTNeoX(architecture)
+    groups = group_parameters(model, architecture, config.model_copy(update={"optimizer_type": "muon"}))
+    assert [group.get(STEPPED_BY_MUON) for group in groups] == [True, None, None]
+    assert names(model, groups[1]) == {"word_embeddings.weight", "output.weight"}
+    assert {parameter.ndim for parameter in groups[0]["params"]} == {2}

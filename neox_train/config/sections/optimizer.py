@@ -52,7 +52,12 @@ class OptimizerKeys(BaseModel):
     gradient_clipping: float = implemented(
         1.0, "Largest gradient norm, taken literally; 0 switches clipping off.", ge=0
     )
-    use_bnb_optimizer: bool = implemented(False, "Adam with 8-bit states, by bitsandbytes.")
+    use_bnb_optimizer: bool = implemented(
+        False, "Adam or Lion with 8-bit states, by bitsandbytes; those of embeddings keep 32 bits."
+    )
+    bnb_paged: bool = implemented(
+        False, "New here: with use_bnb_optimizer, let CUDA move optimizer states to the host when the GPU is full."
+    )
     scheduler: dict[str, Any] | None = refused(
         None, "DeepSpeed's own scheduler.", remedy="set lr_decay_style, warmup and lr_decay_iters"
     )

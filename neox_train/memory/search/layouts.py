@@ -115,10 +115,9 @@ def _resolve(
 
 def _vary(skeleton: Layout, base: NeoxConfig) -> Iterator[Layout]:
     sequences = skeleton.plan.accumulation_steps
-    # 8-bit states of ZeRO stage 3 are refused by training.
     own = skeleton.plan.optimizer
     optimizers: tuple[OptimizerKind, ...] = (own,)
-    if own == "adam" and skeleton.zero_stage < 3:
+    if own == "adam":
         optimizers = (own, "adam_8bit")
     recomputed = max(1, base.checkpoint_num_layers)
     for size in _MICRO_BATCHES:
