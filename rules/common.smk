@@ -16,9 +16,16 @@ from neox_train.cluster.stage_jobs import (
     stage_shell,
 )
 from neox_train.config.cluster import parse_cluster
-from neox_train.config.layout import DatasetFolder, RunFolder, cluster_file
+from neox_train.config.layout import (
+    PLAN,
+    DatasetFolder,
+    RunFolder,
+    cluster_file,
+    shard_name,
+)
 from neox_train.config.pipeline import load_pipeline
 from neox_train.config.run import resolve_run
+from neox_train.data.shard_plan import count_shards
 from neox_train.data.sources import list_sources
 from neox_train.errors import ConfigError, DataError, UserError
 from neox_train.files import check_folder, write_json
@@ -81,8 +88,15 @@ CLUSTER_FILE = cluster_file(RESULTS, CLUSTER.name)
 DATASETS = {name: DatasetFolder.of(RESULTS, name) for name in PIPELINE.datasets}
 RUNS = {name: RunFolder.of(RESULTS, name) for name in PIPELINE.runs}
 REPORT = RESULTS / "report" / "index.html"
-STAGE_FOLDERS = [folder.path for folder in [*DATASETS.values(), *RUNS.values()]] + [
-    REPORT.parent
+PARTS = {
+    name: [PLAN, *map(shard_name, range(spec.shards))]
+    for name, spec in PIPELINE.datasets.items()
+    if spec.shards > 1
+}
+STAGE_FOLDERS = [
+    *(DATASETS[name].part(part).path for name, parts in PARTS.items() for part in parts),
+    *(folder.path for folder in [*DATASETS.values(), *RUNS.values()]),
+    REPORT.parent,
 ]
 FALSE_MARKERS = {}
 
@@ -106,26 +120,46 @@ shell.prefix(
 wildcard_constraints:
     dataset="|".join(map(re.escape, PIPELINE.datasets)),
     run="|".join(map(re.escape, PIPELINE.runs)),
+    # Empty for the dataset itself.
+    part=rf"(?:shards/(?:{PLAN}|\d{{5}})/)?",
 
 
 def corpus_files(wildcards):
     """Files whose change makes the dataset anew; the stage itself says which are missing."""
     spec = PIPELINE.datasets[wildcards.dataset]
-    files = []
-    # The standard library is the interpreter's own: its files are no input of the workflow.
-    if spec.source.kind == "files":
-        try:
-            files = [str(file.path) for file in list_sources(spec.source)]
-        except DataError:
-            files = []
-    return files + [
+    return source_files(spec) + [
         file for file in [spec.tokenizer.file] if file and Path(file).is_file()
+    ]
+
+
+def source_files(spec):
+    # The standard library is the interpreter's own: its files are no input of the workflow.
+    if spec.source.kind != "files":
+        return []
+    try:
+        return [str(file.path) for file in list_sources(spec.source)]
+    except DataError:
+        return []
+
+
+def tokenize_inputs(wildcards):
+    """The files, which the plan divides; a shard follows its plan, and the dataset its shards."""
+    folder = DATASETS[wildcards.dataset]
+    if wildcards.part.strip("/") not in ("", f"shards/{PLAN}"):
+        return [str(folder.part(PLAN).tokenized)]
+    files = corpus_files(wildcards)
+    spec = PIPELINE.datasets[wildcards.dataset]
+    shards = count_shards(spec, len(source_files(spec)))
+    if wildcards.part or shards == 1:
+        return files
+    return files + [
+        str(folder.part(shard_name(shard)).tokenized) for shard in range(shards)
     ]
 
 
 def dataset_spec(wildcards):
     """The dataset's entry: a change of any value makes it anew."""
-    return PIPELINE.datasets[wildcards.dataset].model_dump(mode="json")
+    return PIPELINE.datasets[wildcards.dataset].content()
 
 
 def tokenized_dataset(wildcards):

@@ -132,6 +132,10 @@ class RunFolder:
         return self.path / ".lock"
 
 
+PLAN = "plan"
+"""Name of the part of a dataset's stage that divides the files; the others are numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class DatasetFolder:
     """The files of one dataset, under ``results/datasets/<dataset>``."""
@@ -179,3 +183,16 @@ class DatasetFolder:
     def shard(self, split: str, index: int) -> Path:
         """HDF5 file of one shard of a split."""
         return self.path / f"tokens-{split}-{index:05d}.h5"
+
+    def part(self, name: str) -> DatasetFolder:
+        """Where a job of a divided tokenize stage keeps its marker, lock and log: the plan's, or a shard's."""
+        return DatasetFolder(self.path / "shards" / name)
+
+    def generation(self, key: str) -> DatasetFolder:
+        """The tokens made by one plan; a later plan's go beside them until they are complete."""
+        return DatasetFolder(self.path / f"tokens-{key}")
+
+
+def shard_name(index: int) -> str:
+    """Folder name of a shard."""
+    return f"{index:05d}"

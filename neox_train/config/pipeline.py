@@ -56,6 +56,13 @@ class DatasetSpec(Record):
     tokenizer: TokenizerSpec
     end_of_document: str = "<|endoftext|>"
     seed: int = 1234
+    shards: int = Field(
+        1, ge=1, le=99_999, description="Jobs among which the files are divided; more than files is as many."
+    )
+
+    def content(self) -> dict[str, Any]:
+        """The keys that decide about the tokens, as a dataset's manifest keeps them."""
+        return self.model_dump(mode="json", exclude={"shards"})
 
 
 class RunSpec(Record):
@@ -137,6 +144,12 @@ def _check(pipeline: Pipeline, document: Document) -> None:
             )
         if dataset.source.kind == "files" and not dataset.source.files:
             raise ConfigError(f"{place}: datasets.{name}.source.files is empty; list at least one file or glob")
+        if dataset.shards > 1 and (dataset.source.kind != "files" or dataset.source.max_bytes is not None):
+            reason = "source.max_bytes counts" if dataset.source.kind == "files" else "duplicates are found"
+            raise ConfigError(
+                f"{place}: datasets.{name}.shards is {dataset.shards}, but {reason} over the whole corpus in order; "
+                "remove one of the two"
+            )
         if (dataset.tokenizer.train is None) == (dataset.tokenizer.file is None):
             raise ConfigError(f"{place}: datasets.{name}.tokenizer wants either train (with vocab_size) or file")
         if dataset.tokenizer.train is not None and dataset.tokenizer.vocab_size is None:

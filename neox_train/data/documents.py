@@ -56,5 +56,4 @@ class Tally:
         )
 
     def __str__(self) -> str:
-        text = f"{self.empty_documents} empty, {self.duplicate_documents} duplicate, {self.skipped} unreadable"
-        return f"{text}, the first: {self.samples[0]}" if self.samples else text
+        return str(self.dropped())

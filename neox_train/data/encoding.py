@@ -3,39 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from neox_train.data.documents import Document, Tally
+from neox_train.data.documents import Document
 from neox_train.data.encoded import EncodedBatch
-from neox_train.data.manifest import Split
+from neox_train.data.fast_encoder import FastEncoder, InexactEncodingError
+from neox_train.data.manifest import Dropped, Split
 from neox_train.data.prefetching import prefetch
+from neox_train.data.progress import show_progress
 from neox_train.data.shards import SplitWriter
 from neox_train.data.splits import Splitter
+from neox_train.data.survey import Corpus
 from neox_train.data.tokenizer import TextTokenizer
 
+Encoder = Literal["gigatoken", "tokenizers"]
 _BATCH_BYTES = 1 << 22
 _BATCH_DOCUMENTS = 1024
 
 
-def write_splits(
-    documents: Iterable[Document],
-    tally: Tally,
+@dataclass(frozen=True)
+class Encoded:
+    """What an encoding pass wrote."""
+
+    splits: dict[str, Split]
+    dropped: Dropped
+    encoder: Encoder
+
+
+def encode_corpus(
+    corpus: Corpus,
+    tokenizer: TextTokenizer,
+    tokenizer_sha256: str,
+    shard_path: Callable[[str, int], Path],
+    report: Callable[[str], None],
     *,
-    names: Iterable[str],
-    splitter: Splitter,
+    encoder: Encoder = "gigatoken",
+) -> Encoded:
+    """Write every document of ``corpus`` to the shards of its split, with gigatoken as long as it is exact.
+
+    Raises StorageError where the disk is full; the unfinished shards are removed then.
+    """
+
+    def write(encode: Callable[[Sequence[str]], EncodedBatch]) -> tuple[dict[str, Split], Dropped]:
+        return _write_splits(corpus, tokenizer, encode, tokenizer_sha256, shard_path)
+
+    if encoder == "gigatoken":
+        try:
+            return Encoded(*write(FastEncoder(tokenizer).encode), "gigatoken")
+        except InexactEncodingError as error:
+            report(f"warning: {error}; the slower tokenizers library encodes this dataset")
+    return Encoded(*write(tokenizer.encode), "tokenizers")
+
+
+def _write_splits(
+    corpus: Corpus,
     tokenizer: TextTokenizer,
     encode: Callable[[Sequence[str]], EncodedBatch],
     tokenizer_sha256: str,
     shard_path: Callable[[str, int], Path],
-    advance: Callable[[int], None],
-) -> dict[str, Split]:
-    """Write every document's ids to the shards of its split; documents that give no token count as empty.
-
-    Raises StorageError where the disk is full; the unfinished shards are removed then.
-    """
+) -> tuple[dict[str, Split], Dropped]:
+    """One pass; documents that give no token count as empty."""
     writers = {
         name: SplitWriter(
             lambda index, name=name: shard_path(name, index),  # type: ignore[misc]
@@ -43,19 +75,21 @@ def write_splits(
             eod_id=tokenizer.eod_id,
             tokenizer_sha256=tokenizer_sha256,
         )
-        for name in names
+        for name in corpus.spec.splits.model_dump()
     }
+    documents, tally = corpus.read()
     batches = prefetch(_batch(documents))
     without_token = 0
     try:
-        for batch in batches:
-            encoded = encode([document.text for document in batch])
-            without_token += int((np.diff(encoded.offsets) == 0).sum())
-            _append(batch, encoded, writers, splitter, tokenizer.eod_id)
-            advance(sum(document.num_bytes for document in batch))
+        with show_progress("encoding", corpus.num_bytes) as advance:
+            for batch in batches:
+                encoded = encode([document.text for document in batch])
+                without_token += int((np.diff(encoded.offsets) == 0).sum())
+                _append(batch, encoded, writers, corpus.splitter, tokenizer.eod_id)
+                advance(sum(document.num_bytes for document in batch))
         # Only now: until here the tally belongs to the thread that reads.
         tally.empty_documents += without_token
-        return {name: writer.finish() for name, writer in writers.items()}
+        return {name: writer.finish() for name, writer in writers.items()}, tally.dropped()
     finally:
         batches.close()
         for writer in writers.values():

@@ -42,8 +42,7 @@ def install_dataset(scratch: DatasetFolder, folder: DatasetFolder, manifest: Man
     with storage_errors(folder.path):
         folder.tokenized.unlink(missing_ok=True)
         folder.manifest.unlink(missing_ok=True)
-        for old in folder.path.glob("tokens-*.h5"):
-            old.unlink()
+        remove_tokens(folder)
     try:
         with storage_errors(folder.path):
             for name in names:
@@ -54,6 +53,16 @@ def install_dataset(scratch: DatasetFolder, folder: DatasetFolder, manifest: Man
             with suppress(OSError):
                 (folder.path / name).unlink(missing_ok=True)
         raise
+
+
+def remove_tokens(folder: DatasetFolder, *, keep: str | None = None) -> None:
+    """Remove the tokens of earlier builds, and of plans other than that whose folder is ``keep``."""
+    with storage_errors(folder.path):
+        for old in folder.path.glob("tokens-*"):
+            if old.is_dir() and old.name != keep:
+                shutil.rmtree(old)
+            elif not old.is_dir():
+                old.unlink()
 
 
 def describe_origin() -> dict[str, Any]:

@@ -15,11 +15,13 @@ MANIFEST_NAME = "manifest.json"
 FORMAT_VERSION = 1
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """What is written beside the tokens: nothing unknown is read over."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Shard(_Record):
+class Shard(Record):
     """One HDF5 file of a split."""
 
     file: str
@@ -30,7 +32,7 @@ class Shard(_Record):
     documents: int
 
 
-class Split(_Record):
+class Split(Record):
     """One split: its shards in reading order and what they add up to."""
 
     documents: int = 0
@@ -41,14 +43,14 @@ class Split(_Record):
     shards: tuple[Shard, ...] = ()
 
 
-class Skipped(_Record):
+class Skipped(Record):
     """Input that was left out because it could not be read, with the first few cases."""
 
     count: int = 0
     samples: tuple[str, ...] = ()
 
 
-class Dropped(_Record):
+class Dropped(Record):
     """What the readers left out, by reason."""
 
     empty_documents: int = 0
@@ -56,8 +58,12 @@ class Dropped(_Record):
     blank_lines: int = 0
     skipped: Skipped = Skipped()
 
+    def __str__(self) -> str:
+        text = f"{self.empty_documents} empty, {self.duplicate_documents} duplicate, {self.skipped.count} unreadable"
+        return f"{text}, the first: {self.skipped.samples[0]}" if self.skipped.samples else text
 
-class Sources(_Record):
+
+class Sources(Record):
     """The files the text was read from; each is listed in sources.json."""
 
     files: int
@@ -66,7 +72,7 @@ class Sources(_Record):
     """SHA-256 over every source's name, size and content hash."""
 
 
-class Manifest(_Record):
+class Manifest(Record):
     """A tokenized dataset."""
 
     format_version: int = FORMAT_VERSION

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 _SPACE = 2**64
 SMALL_CORPUS_DOCUMENTS = 10_000
@@ -44,23 +44,32 @@ def hash_text(text: str, seed: int) -> int:
 class Splitter:
     """Which split a document belongs to."""
 
-    def __init__(self, shares: Mapping[str, float], seed: int, keys: Iterable[int] | None) -> None:
-        """``shares`` add up to 1; ``keys`` are all keys of a small corpus, or None."""
+    def __init__(
+        self,
+        shares: Mapping[str, float],
+        seed: int,
+        keys: Iterable[int] | None,
+        *,
+        bounds: Sequence[int] | None = None,
+    ) -> None:
+        """``shares`` add up to 1; ``keys`` are all keys of a small corpus, or None; known ``bounds`` replace both."""
         self._seed = seed
         self._names = [name for name, share in shares.items() if share > 0]
-        fractions = [shares[name] for name in self._names]
-        total = sum(fractions)
-        cumulated = [sum(fractions[: place + 1]) / total for place in range(len(fractions) - 1)]
-        if keys is None:
-            self._bounds = [round(fraction * _SPACE) for fraction in cumulated]
-        else:
-            ranked = sorted(set(keys))
-            cuts = _cut(len(ranked), cumulated)
-            self._bounds = [ranked[cut] if cut < len(ranked) else _SPACE for cut in cuts]
+        self.bounds = list(_find_bounds([shares[name] for name in self._names], keys) if bounds is None else bounds)
+        """The key at which each split ends but for the last."""
 
     def split_of(self, text: str) -> str:
         """Name of the document's split."""
-        return self._names[bisect_right(self._bounds, hash_text(text, self._seed))]
+        return self._names[bisect_right(self.bounds, hash_text(text, self._seed))]
+
+
+def _find_bounds(fractions: list[float], keys: Iterable[int] | None) -> list[int]:
+    total = sum(fractions)
+    cumulated = [sum(fractions[: place + 1]) / total for place in range(len(fractions) - 1)]
+    if keys is None:
+        return [round(fraction * _SPACE) for fraction in cumulated]
+    ranked = sorted(set(keys))
+    return [ranked[cut] if cut < len(ranked) else _SPACE for cut in _cut(len(ranked), cumulated)]
 
 
 def _cut(count: int, cumulated: list[float]) -> list[int]:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from neox_train.config.layout import PLAN, shard_name
 from neox_train.data.build import build_dataset
 from neox_train.data.manifest import Manifest, load_manifest
+from neox_train.data.shard_build import build_part, describe_splits
+from neox_train.data.shard_join import join_dataset
+from neox_train.data.shard_plan import count_shards, find_plan, make_plan
 from neox_train.data.sources import SourceFile, find_change, list_sources
 from neox_train.errors import DataError
 from neox_train.files import find_record, sha256_file, write_json
@@ -38,10 +44,51 @@ def tokenize_dataset(spec: DatasetSpec, folder: DatasetFolder, *, report: Callab
                 _write_marker(folder, manifest)
                 return manifest
             report(f"{folder.path}: {reason}; tokenizing again")
-        manifest = build_dataset(spec, folder, files, report)
+        build = join_dataset if count_shards(spec, len(files)) > 1 else build_dataset
+        manifest = build(spec, folder, files, report)
         _write_marker(folder, manifest)
         report(f"{folder.path}: {describe(manifest)}")
         return manifest
+
+
+def plan_dataset(spec: DatasetSpec, folder: DatasetFolder, *, report: Callable[[str], None] = print) -> None:
+    """Divide a dataset's files among jobs; its marker names the plan, or none where the dataset is finished."""
+    with hold_lock(folder.lock, note="tokenize", wait_seconds=math.inf, tell=report):
+        files = list_sources(spec.source)
+        key = None
+        if not folder.manifest.exists() or find_staleness(spec, folder, files) is not None:
+            key = make_plan(spec, folder, files, report).key
+        else:
+            report(f"{folder.path}: up to date; nothing to divide")
+        write_json(folder.part(PLAN).tokenized, {"dataset": folder.name, "plan": key})
+
+
+def tokenize_shard(
+    spec: DatasetSpec, folder: DatasetFolder, shard: int, *, report: Callable[[str], None] = print
+) -> None:
+    """Tokenize one shard of a divided dataset, or nothing where it is there; its marker comes last.
+
+    Raises DataError where nothing is divided yet, or not into that many shards.
+    """
+    key = (find_record(folder.part(PLAN).tokenized) or {"plan": ""})["plan"]
+    if key is not None:
+        plan = find_plan(folder, key)
+        if plan is None:
+            raise DataError(
+                f"{folder.path} is not divided into shards; run `neox-train tokenize {folder.name} --part {PLAN}`"
+            )
+        if shard >= len(plan.counts):
+            raise DataError(f"{folder.path} has {len(plan.counts)} shards, counted from 0; there is no shard {shard}")
+        build_part(spec, folder, plan, shard, list_sources(spec.source), report)
+    write_json(folder.part(shard_name(shard)).tokenized, {"dataset": folder.name, "plan": key, "shard": shard})
+
+
+def _complete(spec: DatasetSpec, content: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A manifest's entry with the keys that came after it was written, at their defaults."""
+    try:
+        return type(spec).model_validate(content).content()
+    except ValidationError:
+        return None
 
 
 def _write_marker(folder: DatasetFolder, manifest: Manifest) -> None:
@@ -57,7 +104,7 @@ def find_staleness(spec: DatasetSpec, folder: DatasetFolder, files: Sequence[Sou
         manifest = load_manifest(folder.path)
     except DataError as error:
         return str(error)
-    if manifest.spec != spec.model_dump(mode="json"):
+    if _complete(spec, manifest.spec) != spec.content():
         return "its entry in the pipeline file changed"
     for path in (folder.tokenizer, Path(spec.tokenizer.file or folder.tokenizer)):
         try:
@@ -74,6 +121,4 @@ def find_staleness(spec: DatasetSpec, folder: DatasetFolder, files: Sequence[Sou
 
 def describe(manifest: Manifest) -> str:
     """One line of counts."""
-    splits = manifest.splits
-    tokens = ", ".join(f"{name} {split.tokens} tokens of {split.documents} documents" for name, split in splits.items())
-    return f"{tokens}; vocabulary {manifest.vocab_size}, {manifest.dtype}"
+    return f"{describe_splits(manifest.splits)}; vocabulary {manifest.vocab_size}, {manifest.dtype}"
