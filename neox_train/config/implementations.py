@@ -21,6 +21,8 @@ class Implementations:
     compiled_blocks: bool
     flat_masters: bool
     loss_chunk_tokens: int
+    checkpoint_layers: int
+    """Layers recomputed together; 0 where nothing is recomputed beside what compiled layers do by themselves."""
 
     @classmethod
     def choose(cls, config: NeoxConfig, device: Literal["cpu", "cuda"]) -> Implementations:
@@ -41,11 +43,42 @@ class Implementations:
         by_te = uses_transformer_engine(config)
         if config.torch_compile and by_te:
             raise NotBuiltError("torch_compile: true is not built with te_* layers, fused already; leave the key out")
+        compiled = _given(config.torch_compile, on_gpu and whole and not by_te)
+        if config.checkpoint_activations:
+            _require_recomputation(config)
         default_chunk = _GPU_CHUNK_TOKENS if on_gpu and whole else 0
         return cls(
-            compiled_blocks=_given(config.torch_compile, on_gpu and whole and not by_te),
+            compiled_blocks=compiled,
             flat_masters=_given(config.flat_master_weights, on_gpu and hindrance is None),
             loss_chunk_tokens=default_chunk if config.loss_chunk_tokens is None else config.loss_chunk_tokens,
+            checkpoint_layers=_choose_checkpoint_layers(config, compiled=compiled),
+        )
+
+
+def _choose_checkpoint_layers(config: NeoxConfig, *, compiled: bool) -> int:
+    """A compiled layer keeps its matrix products and attention and computes the rest again without being asked."""
+    if not config.checkpoint_activations or (compiled and config.checkpoint_granularity == "selective"):
+        return 0
+    return config.checkpoint_num_layers
+
+
+def _require_recomputation(config: NeoxConfig) -> None:
+    """Raise NotBuiltError where the keys of activation checkpointing cannot hold together."""
+    by_te = uses_transformer_engine(config)
+    if config.checkpoint_in_cpu and (by_te or (config.partition_activations and config.model_parallel_size > 1)):
+        other = "te_* layers" if by_te else "partition_activations"
+        raise NotBuiltError(f"checkpoint_in_cpu: true is not built with {other}; set one of the two to false")
+    if config.checkpoint_granularity != "selective":
+        return
+    if config.model_parallel_size > 1:
+        raise NotBuiltError(
+            "checkpoint_granularity: selective is not built with model_parallel_size above 1, whose sums change kept "
+            "results in place; set checkpoint_granularity: full"
+        )
+    if by_te:
+        raise NotBuiltError(
+            "checkpoint_granularity: selective is not built with te_* layers, which are fused; "
+            "set checkpoint_granularity: full"
         )
 
 

@@ -69,6 +69,7 @@ def list_unsupported(config: NeoxConfig) -> list[str]:
         *_list_outside_table(config),
         *_list_optimizer(config),
         *_list_zero(config),
+        *_list_recomputation(config),
         *_list_transformer_engine(config),
     ]
 
@@ -128,6 +129,12 @@ def _list_muon(config: NeoxConfig) -> list[str]:
 def _list_zero(config: NeoxConfig) -> list[str]:
     zero = dict(config.zero_optimization or {})
     return [f"zero_optimization.{name}" for name in _BLOCKS_REFUSED if zero.get(name)]
+
+
+def _list_recomputation(config: NeoxConfig) -> list[str]:
+    if config.checkpoint_granularity == "selective" and not config.checkpoint_activations:
+        return ["checkpoint_granularity: selective without checkpoint_activations (set it to true)"]
+    return []
 
 
 def _list_transformer_engine(config: NeoxConfig) -> list[str]:

@@ -22,7 +22,8 @@ def count_activations(plan: RankPlan) -> int:
     saved = count_embedding(plan) + (count_final_norm(plan) if FINAL_NORM in plan.links else 0)
     if plan.checkpoint_layers == 0:
         return saved + layers * count_layer(plan)
-    return saved + -(-layers // plan.checkpoint_layers) * _count_share(plan)
+    chunks = -(-layers // plan.checkpoint_layers)
+    return saved + chunks * _count_kept_input(plan) + layers * _count_products(plan)
 
 
 def count_embedding(plan: RankPlan) -> int:
@@ -76,6 +77,20 @@ def _count_widths(plan: RankPlan) -> int:
 def count_waiting(plan: RankPlan) -> int:
     """Bytes that a pipeline stage keeps for micro-batches whose backward pass comes later: saved, sent and received."""
     return (plan.in_flight - 1) * (count_activations(plan) + _count_share(plan))
+
+
+def _count_kept_input(plan: RankPlan) -> int:
+    """Bytes on the device of the input of one chunk of recomputed layers."""
+    return 0 if plan.keeps_inputs_on_host else _count_share(plan) // plan.kept_input_shares
+
+
+def _count_products(plan: RankPlan) -> int:
+    """Bytes of a recomputed layer's matrix products and attention, where they are kept."""
+    if not plan.keeps_products:
+        return 0
+    a = plan.architecture
+    columns = a.qkv_rows + 3 * a.hidden_size + (2 if a.is_gated else 1) * a.ffn_width
+    return plan.weight_bytes * plan.tokens * columns + _FP32 * plan.tokens * a.num_attention_heads
 
 
 def count_live(plan: RankPlan) -> int:

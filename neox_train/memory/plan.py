@@ -60,6 +60,12 @@ class RankPlan:
     """Whether biases and norms form an optimizer group of their own."""
     checkpoint_layers: int
     """Layers recomputed together in the backward pass; 0 keeps every activation."""
+    keeps_products: bool
+    """Whether recomputed layers keep the results of matrix products and attention."""
+    kept_input_shares: int
+    """Tensor-parallel ranks that share out the kept inputs of recomputed layers; 1 where each keeps its own."""
+    keeps_inputs_on_host: bool
+    """Whether a GPU keeps the inputs of recomputed layers in host memory."""
     flat_masters: bool
     """Whether weights, gradients and master weights lie in one buffer each."""
     compiled_blocks: bool
@@ -134,7 +140,12 @@ def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
         communication_bytes=_read_bytes(engine.get("communication_data_type") or weight_format),
         optimizer=_read_optimizer(config),
         has_decay_groups=config.weight_decay > 0,
-        checkpoint_layers=config.checkpoint_num_layers if config.checkpoint_activations else 0,
+        checkpoint_layers=choice.checkpoint_layers,
+        keeps_products=choice.checkpoint_layers > 0 and config.checkpoint_granularity == "selective",
+        kept_input_shares=config.model_parallel_size
+        if config.partition_activations and not config.sequence_parallel
+        else 1,
+        keeps_inputs_on_host=config.checkpoint_in_cpu and cluster.device == "cuda",
         flat_masters=choice.flat_masters,
         compiled_blocks=choice.compiled_blocks,
         loss_chunk_tokens=choice.loss_chunk_tokens,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.deepspeed import deepspeed_json, flat_masters_json
@@ -19,6 +20,7 @@ from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.model.initialisation import initialise
 from neox_train.model.layers import LayerFactory, LocalLayers
 from neox_train.model.parallel.layers import ParallelLayers
+from neox_train.model.recomputation import Recompute, build_recompute
 from neox_train.training.compilation import compile_blocks, prefer_fast_attention
 from neox_train.training.distributed import RankContext
 from neox_train.training.flat_engine import attach_flat_masters, build_flat_masters
@@ -80,21 +82,37 @@ def build_engine(
 def _build_model(
     config: NeoxConfig, architecture: Architecture, grid: ParallelGrid, choice: Implementations
 ) -> torch.nn.Module:
-    recomputed_layers = config.checkpoint_num_layers if config.checkpoint_activations else 0
     layers = _choose_layers(config, grid)
+    te = choose_layers(config)
+    recompute = _choose_recompute(config, grid, te.pop("recompute", checkpoint))
     if grid.shape.pp == 1:
         return GPTNeoX(
             architecture,
-            checkpoint_layers=recomputed_layers,
+            checkpoint_layers=choice.checkpoint_layers,
             loss_chunk_tokens=choice.loss_chunk_tokens,
-            **{"layers": layers, **choose_layers(config)},
+            recompute=recompute,
+            **{"layers": layers, **te},
         )
     from neox_train.training.pipeline_model import PipelinedGPTNeoX, StagePlan
 
     plan = StagePlan(
-        shape=grid.shape, partition_method=config.pipe_partition_method, checkpoint_layers=recomputed_layers
+        shape=grid.shape,
+        partition_method=config.pipe_partition_method,
+        checkpoint_layers=choice.checkpoint_layers,
+        recompute=recompute,
     )
     return PipelinedGPTNeoX(architecture, layers, plan)
+
+
+def _choose_recompute(config: NeoxConfig, grid: ParallelGrid, base: Recompute) -> Recompute:
+    # Under sequence parallelism every rank keeps another part of the sequence already.
+    is_shared = config.partition_activations and grid.shape.tp > 1 and not config.sequence_parallel
+    return build_recompute(
+        base=base,
+        selective=config.checkpoint_granularity == "selective",
+        shared_by=grid.tensor_group if is_shared else None,
+        on_host=config.checkpoint_in_cpu,
+    )
 
 
 def _choose_layers(config: NeoxConfig, grid: ParallelGrid) -> LayerFactory:

@@ -11,7 +11,6 @@ import torch
 from deepspeed.pipe import LayerSpec, PipelineModule, TiedLayerSpec
 from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.grid import GridShape
@@ -19,6 +18,7 @@ from neox_train.config.stages import deal_stages
 from neox_train.model.block import Block
 from neox_train.model.dropout import HiddenDropout
 from neox_train.model.layers import LayerFactory
+from neox_train.model.recomputation import Recompute
 from neox_train.model.rotary import Rotary
 
 _TIED = "embeddings"
@@ -32,6 +32,7 @@ class StagePlan:
     shape: GridShape
     partition_method: str
     checkpoint_layers: int
+    recompute: Recompute
 
 
 class PipelinedGPTNeoX(PipelineModule):
@@ -62,7 +63,7 @@ class PipelinedGPTNeoX(PipelineModule):
             chunk = self._take_chunk(waiting)
             if isinstance(chunk[0], BlockLayer) and self._plan.checkpoint_layers and torch.is_grad_enabled():
                 drops = self._architecture.hidden_dropout or self._architecture.attention_dropout
-                values = checkpoint(_run, chunk, values, use_reentrant=False, preserve_rng_state=bool(drops))
+                values = self._plan.recompute(_run, chunk, values, use_reentrant=False, preserve_rng_state=bool(drops))
             else:
                 values = _run(chunk, values)
         # What is sent to the next stage must lie in one piece; shares of a sequence do not.

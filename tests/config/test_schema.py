@@ -14,6 +14,7 @@ from tests.config.files import load_tiny
 NEW_KEYS = {
     "blend_temperature",
     "bnb_paged",
+    "checkpoint_granularity",
     "deterministic",
     "flat_master_weights",
     "loss_chunk_tokens",

@@ -43,6 +43,7 @@ def test_what_trains(change: dict[str, object]) -> None:
         ({"optimizer": {"type": "Adam", "params": {"lr": 0.1, "amsgrad": True}}}, "optimizer.params.amsgrad of adam"),
         ({"optimizer": {"type": "SGD", "params": {"lr": 0.1}}, "use_bnb_optimizer": True}, "use_bnb_optimizer with"),
         ({"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}}, "offload_optimizer"),
+        ({"checkpoint_granularity": "selective"}, "checkpoint_granularity: selective without checkpoint_activations"),
         ({"bnb_paged": True}, "bnb_paged: true without use_bnb_optimizer"),
         ({"optimizer": {"type": "Muon", "params": {"lr": 0.1}}, "zero_optimization": {"stage": 1}}, "Muon with zero"),
         ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param"),

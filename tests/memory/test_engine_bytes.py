@@ -18,7 +18,9 @@ RANKS = 2
 BUCKET = 20_000
 """Smaller than the model, so that gradients pass through several buckets."""
 UNLISTED_BYTES = 2600
-"""Scalars, rotary tables, and a code book that 8-bit Lion holds and does not read; the smallest tensor of a part that could be forgotten is far larger."""
+"""Scalars, rotary tables, a code book that 8-bit Lion holds and does not read.
+
+The smallest tensor of a part that could be forgotten is far larger."""
 PIPELINE_TOKEN_BYTES = 3 * 8 * 4 * 65
 """A pipeline's engine keeps its last micro-batch: inputs, targets, and the batch both were cut from."""
 

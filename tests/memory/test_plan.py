@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from neox_train.errors import ConfigError, NotBuiltError
+from neox_train.memory.activations import count_activations, count_hidden
 from neox_train.memory.plan import plan_rank
-from tests.memory.plans import make_cluster, make_config, make_plan
+from tests.memory.plans import make_cluster, make_config, make_gpu_cluster, make_plan
 
 
 def test_batches_and_ranks() -> None:
@@ -40,6 +43,24 @@ def test_recomputed_layers() -> None:
     assert make_plan().checkpoint_layers == 0
     assert make_plan(checkpoint_activations=True, checkpoint_num_layers=2).checkpoint_layers == 2
     assert make_plan(checkpoint_num_layers=2).checkpoint_layers == 0
+    selective = {"checkpoint_activations": True, "checkpoint_granularity": "selective"}
+    assert (make_plan(**selective).checkpoint_layers, make_plan(**selective).keeps_products) == (1, True)
+    # Compiled layers recompute the rest by themselves.
+    compiled = plan_rank(make_config(world_size=1, precision="bfloat16", **selective), make_gpu_cluster())
+    assert (compiled.compiled_blocks, compiled.checkpoint_layers, compiled.keeps_products) == (True, 0, False)
+
+
+def test_kept_inputs_are_shared_by_tensor_parallel_ranks_or_held_by_the_host() -> None:
+    shared = {"checkpoint_activations": True, "partition_activations": True, "model_parallel_size": 2}
+    assert make_plan(**shared).kept_input_shares == 2
+    assert make_plan(**shared, sequence_parallel=True).kept_input_shares == 1
+    kept = {"checkpoint_activations": True, "checkpoint_in_cpu": True}
+    assert not make_plan(**kept).keeps_inputs_on_host
+    on_gpu = plan_rank(make_config(world_size=1, **kept), make_gpu_cluster())
+    assert on_gpu.keeps_inputs_on_host
+    assert count_activations(replace(on_gpu, keeps_inputs_on_host=False)) - count_activations(
+        on_gpu
+    ) == on_gpu.architecture.num_layers * count_hidden(on_gpu)
 
 
 @pytest.mark.parametrize("kind", ["SM3", "madgrad_wd"])

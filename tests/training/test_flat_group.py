@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from neox_train.config.architecture import Architecture
 from neox_train.memory.phases import list_phases
@@ -15,31 +11,8 @@ from neox_train.memory.plan import plan_rank
 from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.training.flat_group import FlatGroup
 from neox_train.training.parameter_groups import group_parameters
+from tests.memory.live import LiveBytes
 from tests.memory.plans import make_cluster, make_config
-
-
-class LiveBytes(TorchDispatchMode):
-    """The most bytes of tensors alive at once, after any operation."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self._seen: dict[int, tuple[StorageWeakRef, int]] = {}
-        self.peak = 0
-        for parameter in model.parameters():
-            self._add(parameter)
-
-    def _add(self, tensor: torch.Tensor) -> None:
-        storage = tensor.untyped_storage()
-        self._seen[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        # An address may be given to a later storage: what has ended is forgotten before the new one is added.
-        self._seen = {key: (ref, size) for key, (ref, size) in self._seen.items() if not ref.expired()}
-        if isinstance(out, torch.Tensor):
-            self._add(out)
-        self.peak = max(self.peak, sum(size for _, size in self._seen.values()))
-        return out
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 16])

@@ -45,6 +45,7 @@ TENSOR = {"model_parallel_size": 2}
 PIPELINE = {"pipe_parallel_size": 2}
 SEQUENCE = {**TENSOR, "sequence_parallel": True}
 REFERENCES = {"neox": NEOX, "llama": LLAMA, "learned": LEARNED}
+SELECTIVE = {"checkpoint_activations": True, "checkpoint_granularity": "selective"}
 RECOMPUTED = {"checkpoint_activations": True, "checkpoint_num_layers": 1}
 LAYOUTS: dict[int, dict[str, dict[str, Any]]] = {
     1: {
@@ -53,10 +54,10 @@ LAYOUTS: dict[int, dict[str, dict[str, Any]]] = {
     },
     2: {
         "neox-dp2": NEOX,
-        "neox-tp2": {**NEOX, **TENSOR},
+        "neox-tp2-shared-inputs": {**NEOX, **TENSOR, **RECOMPUTED, "partition_activations": True},
         "llama-sp2-zero1": {**LLAMA, **SEQUENCE, **zero(1)},
         "neox-pp2": {**NEOX, **PIPELINE},
-        "llama-pp2-recomputed": {**LLAMA, **PIPELINE, **RECOMPUTED, "gradient_accumulation_steps": 2},
+        "llama-pp2-selective": {**LLAMA, **PIPELINE, **SELECTIVE, "gradient_accumulation_steps": 2},
         "neox-dp2-zero1": {**NEOX, **zero(1)},
         "neox-dp2-zero2": {**NEOX, **zero(2)},
         "neox-dp2-zero3": {**NEOX, **zero(3)},
@@ -71,6 +72,7 @@ LAYOUTS: dict[int, dict[str, dict[str, Any]]] = {
 MORE: dict[int, dict[str, dict[str, Any]]] = {
     2: {
         "neox-tp2-recomputed": {**NEOX, **SEQUENCE, **RECOMPUTED},
+        "llama-pp2-recomputed": {**LLAMA, **PIPELINE, **RECOMPUTED, "gradient_accumulation_steps": 2},
         "neox-sp2-gas4": {**NEOX, **SEQUENCE, "gradient_accumulation_steps": 4},
         "llama-tp2": {**LLAMA, **TENSOR},
         "learned-sp2": {**LEARNED, **SEQUENCE},

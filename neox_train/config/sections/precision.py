@@ -66,10 +66,17 @@ class ActivationCheckpointingKeys(BaseModel):
 
     checkpoint_activations: bool = implemented(False, "Recompute each layer in the backward pass.")
     checkpoint_num_layers: int = implemented(1, "Layers recomputed together.", ge=1)
+    checkpoint_granularity: Literal["full", "selective"] = implemented(
+        "full",
+        "New here: what checkpoint_activations recomputes: whole layers, or selective: all but matrix products and "
+        "attention, whose results are kept.",
+    )
     deepspeed_activation_checkpointing: bool = harmless(True, "DeepSpeed's implementation; torch's is used.")
     activation_checkpointing: dict[str, Any] | None = harmless(None, "DeepSpeed's block of the same.")
-    partition_activations: bool = harmless(False, "Share kept activations over tensor-parallel ranks.")
+    partition_activations: bool = implemented(
+        False, "Share the kept inputs of recomputed layers over tensor-parallel ranks (without sequence_parallel)."
+    )
     synchronize_each_layer: bool = harmless(False, "Synchronise after each layer: only slower.")
     contiguous_checkpointing: bool = harmless(False, "Kept activations in one buffer.")
-    checkpoint_in_cpu: bool = refused(False, "Keep activations in CPU memory.")
+    checkpoint_in_cpu: bool = implemented(False, "Keep the inputs of recomputed layers in CPU memory.")
     profile_backward: bool = harmless(False, "Time the backward pass.")
