@@ -7,7 +7,13 @@ from typing import Any, Literal
 from neox_train.config.architecture import Architecture
 from neox_train.errors import NotBuiltError
 
-Family = Literal["gpt_neox", "llama"]
+Family = Literal["gpt_neox", "llama", "mistral"]
+
+_CLASSES: dict[Family, str] = {
+    "gpt_neox": "GPTNeoXForCausalLM",
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+}
 
 _NEOX_ACTIVATIONS = {
     "gelu": "gelu",
@@ -32,9 +38,13 @@ def choose_family(architecture: Architecture) -> Family:
     llama = list(_llama_objections(architecture))
     if not llama:
         return "llama"
+    mistral = list(_mistral_objections(architecture))
+    if not mistral:
+        return "mistral"
     raise NotBuiltError(
         "this architecture has no Hugging Face class: GPTNeoXForCausalLM cannot express "
         f"{', '.join(gpt_neox)}; LlamaForCausalLM cannot express {', '.join(llama)}; "
+        f"MistralForCausalLM cannot express {', '.join(mistral)}; "
         "train with settings that one of them has, or read the checkpoint with neox_train"
     )
 
@@ -47,7 +57,7 @@ def hf_config(architecture: Architecture, *, dtype: str, end_of_document_id: int
     a = architecture
     family = choose_family(a)
     shared: dict[str, Any] = {
-        "architectures": ["GPTNeoXForCausalLM" if family == "gpt_neox" else "LlamaForCausalLM"],
+        "architectures": [_CLASSES[family]],
         "model_type": family,
         "vocab_size": a.vocab_size,
         "hidden_size": a.hidden_size,
@@ -75,6 +85,18 @@ def hf_config(architecture: Architecture, *, dtype: str, end_of_document_id: int
             "rope_theta": float(a.rotary_emb_base),
             "rope_parameters": rope,
         }
+    if family == "mistral":
+        window = None if a.sliding_window is None else a.sliding_window + 1
+        return shared | {
+            "hidden_act": _LLAMA_GATES[a.activation],
+            "num_key_value_heads": a.num_kv_heads,
+            "head_dim": a.head_dim,
+            "rms_norm_eps": a.norm_epsilon,
+            # Mistral counts the token itself.
+            "sliding_window": window,
+            "rope_theta": float(a.rotary_emb_base),
+            "rope_parameters": rope,
+        }
     return shared | {
         "hidden_act": _NEOX_ACTIVATIONS[a.activation],
         "hidden_dropout": a.hidden_dropout,
@@ -87,7 +109,7 @@ def hf_config(architecture: Architecture, *, dtype: str, end_of_document_id: int
 
 
 def _gpt_neox_objections(a: Architecture) -> list[str]:
-    objections = _shared_objections(a)
+    objections = _shared_objections(a) + _window_objections(a)
     if a.activation not in _NEOX_ACTIVATIONS:
         objections.append(f"activation: {a.activation}")
     if a.norm not in _LAYER_NORMS:
@@ -98,6 +120,15 @@ def _gpt_neox_objections(a: Architecture) -> list[str]:
 
 
 def _llama_objections(a: Architecture) -> list[str]:
+    return _rms_objections(a) + _window_objections(a)
+
+
+def _mistral_objections(a: Architecture) -> list[str]:
+    biases = {"use_bias_in_attn_linear": a.attention_bias, "use_bias_in_mlp": a.mlp_bias}
+    return _rms_objections(a) + [f"{key}: true" for key, is_set in biases.items() if is_set]
+
+
+def _rms_objections(a: Architecture) -> list[str]:
     objections = _shared_objections(a)
     if a.activation not in _LLAMA_GATES:
         objections.append(f"activation: {a.activation}")
@@ -110,7 +141,13 @@ def _llama_objections(a: Architecture) -> list[str]:
     return objections
 
 
+def _window_objections(a: Architecture) -> list[str]:
+    return [] if a.sliding_window is None else [f"sliding_window_width: {a.sliding_window}"]
+
+
 def _shared_objections(a: Architecture) -> list[str]:
     objections = [] if a.pos_emb == "rotary" else [f"pos_emb: {a.pos_emb}"]
+    if a.qk_norm:
+        objections.append("use_qk_layernorm: true")
     kinds = sorted(set(a.attention_layers) - {"global", "flash"})
     return objections + [f"attention_config: {kind}" for kind in kinds]

@@ -41,7 +41,7 @@ class KeyRow:
 
 def list_key_rows(architecture: Architecture) -> list[KeyRow]:
     """Every Hugging Face tensor of the architecture, in the canonical order."""
-    if choose_family(architecture) == "llama":
+    if choose_family(architecture) in ("llama", "mistral"):
         return [
             _llama_row(p.name, _true_shape(p.shape, p.is_vocabulary, architecture))
             for p in list_parameters(architecture)

@@ -48,6 +48,14 @@ class Architecture:
     init_method: str
     output_layer_init_method: str
     init_method_std: float
+    qk_norm: bool = False
+    """One norm over all heads together, applied to queries and to keys before they rotate."""
+    sliding_window: int | None = None
+    """Positions before its own that a token sees in ``global`` and ``flash`` layers; None for all."""
+    local_block: int = 16
+    """Tokens of a block of a ``local`` layer."""
+    local_blocks: int = 4
+    """Blocks of a ``local`` layer's window; half of them lie before a token's own."""
 
     @property
     def head_dim(self) -> int:
@@ -63,6 +71,10 @@ class Architecture:
     def is_gated(self) -> bool:
         """Whether the MLP multiplies two projections."""
         return self.activation in GATED_ACTIVATIONS
+
+    def needs_mask(self, kind: str) -> bool:
+        """Whether layers of this kind see less than all before them, or weigh it by distance."""
+        return kind == "local" or self.sliding_window is not None or self.pos_emb == "alibi"
 
     @property
     def qkv_rows(self) -> int:
@@ -105,4 +117,10 @@ class Architecture:
             init_method=config.init_method,
             output_layer_init_method=config.output_layer_init_method,
             init_method_std=config.init_method_std,
+            qk_norm=config.use_qk_layernorm,
+            sliding_window=config.sliding_window_width,
+            local_block=config.sparsity_config.get("block", 16),
+            local_blocks=config.sparsity_config.get(
+                "num_local_blocks", config.sparsity_config.get("num_sliding_window_blocks", 4)
+            ),
         )

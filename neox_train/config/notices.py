@@ -17,7 +17,7 @@ _FP8_PARAMETERS = (
 
 def list_notices(config: NeoxConfig) -> list[str]:
     """One sentence for each thing a person should know about the configuration."""
-    return [*_list_harmless(config), *_note_fp8(config), *_note_clipping(config)]
+    return [*_list_harmless(config), *_note_sparsity(config), *_note_fp8(config), *_note_clipping(config)]
 
 
 def _list_harmless(config: NeoxConfig) -> list[str]:
@@ -28,6 +28,12 @@ def _list_harmless(config: NeoxConfig) -> list[str]:
         if getattr(config, name) != field.get_default(call_default_factory=True):
             sentences.append(f"{config.places[name]}: {name} has no effect here: {field.description}")
     return sentences
+
+
+def _note_sparsity(config: NeoxConfig) -> list[str]:
+    if "sparsity_config" not in config.places or not config.sparsity_config or "local" in config.attention_layers:
+        return []
+    return [f"{config.places['sparsity_config']}: sparsity_config has no effect here: no layer is local"]
 
 
 def _note_fp8(config: NeoxConfig) -> list[str]:

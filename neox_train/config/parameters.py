@@ -70,6 +70,8 @@ def _list_layer(a: Architecture, prefix: str) -> list[Parameter]:
     table.append(_matrix(prefix + "attention.dense.weight", (h, h), 1, initialiser="output"))
     if a.attention_bias:
         table.append(_bias(prefix + "attention.dense.bias", h, None))
+    if a.qk_norm:
+        table += _list_norm(a, prefix + "attention.qk_layernorm")
     if a.residual != "parallel_tied":
         table += _list_norm(a, prefix + "post_attention_layernorm")
     parts = 2 if a.is_gated else 1

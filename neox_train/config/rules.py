@@ -14,6 +14,7 @@ def check_rules(keys: NeoxKeys) -> None:
     _check_tensor_parallel(keys)
     _check_pipeline(keys)
     _check_saving(keys)
+    _check_local_window(keys)
     check_blend(keys)
     if keys.gpt_j_tied and not keys.gpt_j_residual:
         raise ConflictError("gpt_j_tied needs a parallel residual; set gpt_j_residual: true too", "gpt_j_tied")
@@ -91,6 +92,15 @@ def _check_pipeline(keys: NeoxKeys) -> None:
             "zero_optimization.stage",
             "pipe_parallel_size",
         )
+
+
+def _check_local_window(keys: NeoxKeys) -> None:
+    for name in ("block", "num_local_blocks", "num_sliding_window_blocks"):
+        value = keys.sparsity_config.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConflictError(
+                f"sparsity_config.{name} is {value!r}; a whole number above 0 is wanted", f"sparsity_config.{name}"
+            )
 
 
 def _check_saving(keys: NeoxKeys) -> None:

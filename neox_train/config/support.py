@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SUPPORTED: dict[str, tuple[object, ...]] = {
     "zero_stage": (0, 1, 2, 3),
     "norm": ("layernorm", "rmsnorm", "non_parametric_layernorm", "te_layernorm", "te_rmsnorm"),
-    "pos_emb": ("rotary", "learned", "none"),
+    "pos_emb": ("rotary", "learned", "sinusoidal", "alibi", "none"),
     "activation": (
         "gelu",
         "relu",
@@ -48,7 +48,8 @@ EIGHT_BIT_TYPES = ("adam", "adamw", "lion")
 """Optimizers whose states can be kept in 8 bits."""
 
 _CHOICES_OF_IMPLEMENTATION = ("torch_adam", "adam_w_mode", "bias_correction")
-_LAYERS = ("global", "flash")
+_LAYERS = ("global", "flash", "local")
+_LOCAL_WINDOW = ("block", "num_local_blocks", "num_sliding_window_blocks")
 _BLOCKS_REFUSED = (
     "offload_optimizer",
     "offload_param",
@@ -71,6 +72,7 @@ def list_unsupported(config: NeoxConfig) -> list[str]:
         *_list_zero(config),
         *_list_recomputation(config),
         *_list_transformer_engine(config),
+        *_list_attention(config),
     ]
 
 
@@ -150,6 +152,26 @@ def _list_transformer_engine(config: NeoxConfig) -> list[str]:
             problems.append("gpt_j_tied with te_mha or te_layernorm_mlp")
         if config.norm == "non_parametric_layernorm":
             problems.append("norm non_parametric_layernorm with te_mha or te_layernorm_mlp")
+    return problems
+
+
+def _list_attention(config: NeoxConfig) -> list[str]:
+    problems = []
+    if config.use_qk_layernorm and config.model_parallel_size > 1:
+        problems.append("use_qk_layernorm with model_parallel_size above 1 (its norm is over all heads; set 1)")
+    if config.te_mha or config.te_fp8_mha:
+        chosen = {
+            "pos_emb: 'alibi'": config.pos_emb == "alibi",
+            "use_qk_layernorm": config.use_qk_layernorm,
+            "sliding_window_width": config.sliding_window_width is not None,
+            "local layers": "local" in config.attention_layers,
+        }
+        problems += [f"{name} with te_mha" for name, is_set in chosen.items() if is_set]
+    if config.use_qk_layernorm and config.num_kv_heads not in (None, config.num_attention_heads):
+        problems.append("use_qk_layernorm with num_kv_heads below num_attention_heads (one norm serves both)")
+    strange = sorted(set(config.sparsity_config) - set(_LOCAL_WINDOW))
+    if "local" in config.attention_layers and strange:
+        problems.append(f"sparsity_config.{', '.join(strange)} (built: {', '.join(_LOCAL_WINDOW)})")
     return problems
 
 

@@ -37,8 +37,16 @@ def count_embedding(plan: RankPlan) -> int:
     tables = 2 * _FP32 * a.seq_length * (a.rotary_dim // 2)
     if EMBEDDING not in plan.links:
         # What the stage before sent stands in its place.
-        return _count_share(plan) + tables
-    return tokens + positions + tables + _count_mask(plan)
+        return _count_share(plan) + tables + count_attention_masks(plan)
+    return tokens + positions + tables + count_attention_masks(plan) + _count_mask(plan)
+
+
+def count_attention_masks(plan: RankPlan) -> int:
+    """Bytes of what windows and ALiBi add to the scores: one mask for all layers of a kind."""
+    a = plan.architecture
+    kinds = sum(a.needs_mask(kind) for kind in set(a.attention_layers))
+    heads = a.num_attention_heads // plan.tensor_parallel_size if a.pos_emb == "alibi" else 1
+    return kinds * heads * a.seq_length**2 * plan.weight_bytes
 
 
 def count_final_norm(plan: RankPlan) -> int:
@@ -138,10 +146,17 @@ def _count_attention(plan: RankPlan) -> int:
         scores = plan.micro_batch * a.num_attention_heads * a.seq_length**2
         # Scores, dropout mask and dropped scores, and queries, keys and values, all in fp32.
         return _FP32 * (3 * scores + plan.tokens * 3 * queries)
-    # Rotated queries and keys, and values, replace the projection; without rotation grouped queries are copied.
-    copies = queries if a.num_kv_heads < a.num_attention_heads and not a.rotary_dim else 0
+    if a.qk_norm:
+        keys = a.num_kv_heads * a.head_dim
+        # Normed (and rotated) queries and keys beside the projection, which the values are a part of.
+        copies = queries + keys
+    else:
+        # Rotated queries and keys, and values, replace the projection; without rotation grouped queries are copied.
+        copies = queries if a.num_kv_heads < a.num_attention_heads and not a.rotary_dim else 0
     sums = _FP32 * plan.tokens * a.num_attention_heads
-    return plan.weight_bytes * plan.tokens * (a.qkv_rows + copies) + sums
+    # Queries and keys are copied out of the projection to be normed.
+    normed = 2 * (_count_residual(plan) + _count_norm(plan)) if a.qk_norm else 0
+    return plan.weight_bytes * plan.tokens * (a.qkv_rows + copies) + normed + sums
 
 
 def _count_residual(plan: RankPlan) -> int:

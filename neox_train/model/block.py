@@ -18,6 +18,7 @@ class Block(nn.Module):
 
     def __init__(self, architecture: Architecture, layers: LayerFactory, *, attention_kind: str) -> None:
         super().__init__()
+        self.attention_kind = attention_kind
         self._residual = architecture.residual
         self.drop = HiddenDropout(architecture.hidden_dropout, layers.shared_random)
         self.input_layernorm = layers.norm(architecture)
@@ -26,10 +27,12 @@ class Block(nn.Module):
             self.post_attention_layernorm = layers.norm(architecture)
         self.mlp = MLP(architecture, layers)
 
-    def forward(self, hidden: torch.Tensor, rotary: RotaryTables | None) -> torch.Tensor:
-        """Map [batch, sequence, hidden] to the same shape."""
+    def forward(
+        self, hidden: torch.Tensor, rotary: RotaryTables | None, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Map [batch, sequence, hidden] to the same shape; ``mask`` as ``SelfAttention`` takes it."""
         normed = self.input_layernorm(hidden)
-        attended = self.drop(self.attention(normed, rotary))
+        attended = self.drop(self.attention(normed, rotary, mask))
         if self._residual == "serial":
             hidden = hidden + attended
             return hidden + self.drop(self.mlp(self.post_attention_layernorm(hidden)))

@@ -16,13 +16,15 @@ from neox_train.model.block import Block
 from neox_train.model.dropout import HiddenDropout
 from neox_train.model.layers import LayerFactory, LocalLayers
 from neox_train.model.linear_cross_entropy import linear_cross_entropy
+from neox_train.model.masks import AttentionMasks, Masks
 from neox_train.model.rotary import Rotary, RotaryTables
+from neox_train.model.sinusoidal import Sinusoidal
 
 BlockBuilder = Callable[..., nn.Module]
 """Makes a layer as ``Block`` does: from (architecture, layers, attention_kind=...)."""
 StackContext = Callable[[], AbstractContextManager[Any]]
 
-_POSITIONS = ("rotary", "learned", "none")
+_POSITIONS = ("rotary", "learned", "sinusoidal", "alibi", "none")
 
 
 class GPTNeoX(nn.Module):
@@ -57,6 +59,8 @@ class GPTNeoX(nn.Module):
         self._stack_context, self._recompute = stack_context, recompute
         self._rotary = Rotary(a.rotary_dim, a.rotary_emb_base) if a.pos_emb == "rotary" else None
         self.drop = HiddenDropout(a.hidden_dropout, layers.shared_random)
+        self._sinusoidal = Sinusoidal(a.hidden_size) if a.pos_emb == "sinusoidal" else None
+        self._masks = AttentionMasks(a, layers)
         self.word_embeddings = layers.embedding(a.padded_vocab_size, a.hidden_size)
         if a.pos_emb == "learned":
             self.position_embeddings = layers.position_embedding(a.max_position_embeddings, a.hidden_size)
@@ -89,13 +93,16 @@ class GPTNeoX(nn.Module):
         return self(tokens[:, :-1], tokens[:, 1:])
 
     def embed(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Word (and learned position) embeddings [batch, sequence, hidden]."""
+        """Word embeddings, with those of learned or sinusoidal positions [batch, sequence, hidden]."""
         hidden = self.word_embeddings(tokens)
         if self.architecture.pos_emb == "learned":
             length, limit = tokens.shape[1], self.architecture.max_position_embeddings
             if length > limit:
                 raise ValueError(f"{length} positions, but max_position_embeddings is {limit}")
             hidden = hidden + self.position_embeddings(length)
+        if self._sinusoidal is not None:
+            table = self._sinusoidal.table(tokens.shape[1], device=hidden.device, dtype=hidden.dtype)
+            hidden = hidden + self._factory.share_sequence(table)
         return self.drop(hidden)
 
     def run_layers(self, hidden: torch.Tensor, *, length: int) -> torch.Tensor:
@@ -105,14 +112,17 @@ class GPTNeoX(nn.Module):
 
     def _run_stack(self, hidden: torch.Tensor, length: int) -> torch.Tensor:
         tables = self._rotary.tables(length, hidden.device) if self._rotary else None
+        masks = self._masks.for_length(length, device=hidden.device, dtype=hidden.dtype)
         if not (self.checkpoint_layers and torch.is_grad_enabled()):
-            return _run(self.layers, hidden, tables)
+            return _run(self.layers, hidden, tables, masks)
         a = self.architecture
         has_dropout = self.training and bool(a.hidden_dropout or a.attention_dropout)
         for first in range(0, len(self.layers), self.checkpoint_layers):
             chunk = self.layers[first : first + self.checkpoint_layers]
             # Random state is only worth saving (a device synchronisation) where the recomputation draws from it.
-            hidden = self._recompute(_run, chunk, hidden, tables, use_reentrant=False, preserve_rng_state=has_dropout)
+            hidden = self._recompute(
+                _run, chunk, hidden, tables, masks, use_reentrant=False, preserve_rng_state=has_dropout
+            )
         return hidden
 
     @property
@@ -128,7 +138,7 @@ class GPTNeoX(nn.Module):
         return self.output(hidden)
 
 
-def _run(blocks: nn.ModuleList, hidden: torch.Tensor, tables: RotaryTables | None) -> torch.Tensor:
+def _run(blocks: nn.ModuleList, hidden: torch.Tensor, tables: RotaryTables | None, masks: Masks) -> torch.Tensor:
     for block in blocks:
-        hidden = block(hidden, tables)
+        hidden = block(hidden, tables, masks.get(block.attention_kind))
     return hidden

@@ -5,18 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
 
 from neox_train.model.rotary import RotaryTables, apply_rotary
 
 Heads = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def split_heads(groups: torch.Tensor, rotary: RotaryTables | None) -> Heads:
-    """Queries, keys (both rotated) and values, each [batch, sequence, heads, head_dim].
+def split_heads(groups: torch.Tensor, rotary: RotaryTables | None, *, norm: nn.Module | None = None) -> Heads:
+    """Queries, keys (both normed over all heads, then rotated) and values, each [batch, sequence, heads, head_dim].
 
     ``groups`` [batch, sequence, key-value groups, queries a group + 2, head_dim] holds for each group its queries, its
     key and its value.
     """
+    if norm is not None:
+        queries, keys, values = _cut(groups)
+        queries, keys = (norm(heads.flatten(2)).view_as(heads) for heads in (queries, keys))
+        if rotary is not None:
+            queries, keys = apply_rotary(queries, rotary), apply_rotary(keys, rotary)
+        return queries, keys, values
     if rotary is None:
         return _cut(groups)
     split: Heads = _SplitRotate.apply(groups, *rotary)

@@ -52,6 +52,14 @@ class LayerFactory(Protocol):
         """Logits over the whole vocabulary of what the output layer gives."""
         ...
 
+    def cut_heads(self, values: list[float]) -> list[float]:
+        """This rank's of one value a head."""
+        ...
+
+    def share_sequence(self, table: torch.Tensor) -> torch.Tensor:
+        """The rows of this rank's positions, of [sequence, ...]."""
+        ...
+
     def cut_random(self) -> AbstractContextManager[None]:
         """Around random draws for what is cut over ranks (heads)."""
         ...
@@ -128,6 +136,14 @@ class LocalLayers:
     def gather_logits(self, logits: torch.Tensor) -> torch.Tensor:
         """They are whole already."""
         return logits
+
+    def cut_heads(self, values: list[float]) -> list[float]:
+        """All of them."""
+        return values
+
+    def share_sequence(self, table: torch.Tensor) -> torch.Tensor:
+        """All of it."""
+        return table
 
     def cut_random(self) -> AbstractContextManager[None]:
         """The one stream there is."""

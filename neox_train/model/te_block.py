@@ -33,6 +33,7 @@ class TEBlock(nn.Module):
             raise NotBuiltError(
                 "gpt_j_tied is not built with te_mha or te_layernorm_mlp, which have norms of their own"
             )
+        self.attention_kind = attention_kind
         self._residual = architecture.residual
         self.drop = HiddenDropout(architecture.hidden_dropout, layers.shared_random)
         self._te_attention, self._te_mlp = te_attention, te_mlp
@@ -52,10 +53,16 @@ class TEBlock(nn.Module):
             self.post_attention_layernorm = layers.norm(architecture)
             self.mlp = MLP(architecture, layers)
 
-    def forward(self, hidden: torch.Tensor, rotary: RotaryTables | None) -> torch.Tensor:
-        """Map [batch, sequence, hidden] to the same shape."""
-        read = hidden if self._te_attention else self.input_layernorm(hidden)
-        attended = self.drop(self.attention(read, rotary))
+    def forward(
+        self, hidden: torch.Tensor, rotary: RotaryTables | None, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Map [batch, sequence, hidden] to the same shape; ``mask`` as ``SelfAttention`` takes it."""
+        if self._te_attention:
+            if mask is not None:
+                raise ValueError("Transformer Engine's attention is causal here: it takes no mask")
+            attended = self.drop(self.attention(hidden, rotary))
+        else:
+            attended = self.drop(self.attention(self.input_layernorm(hidden), rotary, mask))
         if self._residual == "serial":
             hidden = hidden + attended
             return hidden + self.drop(self._feed_forward(hidden))

@@ -18,8 +18,10 @@ from neox_train.config.stages import deal_stages
 from neox_train.model.block import Block
 from neox_train.model.dropout import HiddenDropout
 from neox_train.model.layers import LayerFactory
+from neox_train.model.masks import AttentionMasks
 from neox_train.model.recomputation import Recompute
 from neox_train.model.rotary import Rotary
+from neox_train.model.sinusoidal import Sinusoidal
 
 _TIED = "embeddings"
 _TIED_PREFIX = f"tied_modules.{_TIED}."
@@ -100,12 +102,17 @@ class EmbeddingLayer(nn.Module):
             if reads_tokens and a.pos_emb == "learned"
             else None
         )
+        is_sinusoidal = reads_tokens and a.pos_emb == "sinusoidal"
+        self._sinusoidal = Sinusoidal(a.hidden_size) if is_sinusoidal else None
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """int64 [batch, sequence] to [batch, sequence or share, hidden]."""
         hidden = self.word_embeddings(tokens)
         if self.position_embeddings is not None:
             hidden = hidden + self.position_embeddings(tokens.shape[1])
+        if self._sinusoidal is not None:
+            table = self._sinusoidal.table(tokens.shape[1], device=hidden.device, dtype=hidden.dtype)
+            hidden = hidden + self._layers.share_sequence(table)
         return self.drop(hidden)
 
     def project(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -114,17 +121,27 @@ class EmbeddingLayer(nn.Module):
 
 
 class BlockLayer(nn.Module):
-    """One transformer layer with the rotary tables of a whole sequence."""
+    """One transformer layer with the rotary tables and the masks of a whole sequence."""
 
-    def __init__(self, architecture: Architecture, layers: LayerFactory, rotary: Rotary | None, *, kind: str) -> None:
+    def __init__(
+        self,
+        architecture: Architecture,
+        layers: LayerFactory,
+        rotary: Rotary | None,
+        masks: AttentionMasks,
+        *,
+        kind: str,
+    ) -> None:
         super().__init__()
-        self._rotary, self._length = rotary, architecture.seq_length
+        self._rotary, self._masks, self._length = rotary, masks, architecture.seq_length
         self.block = Block(architecture, layers, attention_kind=kind)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """[batch, sequence or share, hidden] to the same shape."""
         tables = self._rotary.tables(self._length, hidden.device) if self._rotary else None
-        return self.block(hidden, tables)
+        kind = self.block.attention_kind
+        mask = self._masks.of_kind(kind, self._length, device=hidden.device, dtype=hidden.dtype)
+        return self.block(hidden, tables, mask)
 
 
 class FinalNormLayer(nn.Module):
@@ -155,7 +172,8 @@ def list_specs(architecture: Architecture, layers: LayerFactory) -> list[LayerSp
     """The chain of ``list_pipeline_layers`` as DeepSpeed builds it: each rank its own part."""
     a = architecture
     rotary = Rotary(a.rotary_dim, a.rotary_emb_base) if a.pos_emb == "rotary" else None
-    blocks = [LayerSpec(BlockLayer, a, layers, rotary, kind=kind) for kind in a.attention_layers]
+    masks = AttentionMasks(a, layers)
+    blocks = [LayerSpec(BlockLayer, a, layers, rotary, masks, kind=kind) for kind in a.attention_layers]
     norm = LayerSpec(FinalNormLayer, a, layers)
     if not a.tied_embeddings:
         embedding = LayerSpec(EmbeddingLayer, a, layers, reads_tokens=True)

@@ -62,6 +62,10 @@ def test_the_tanh_gelu_is_not_exported_as_the_erf_gelu() -> None:
         (LLAMA | {"residual": "parallel"}, "gpt_j_residual: true"),
         (LLAMA | {"rotary_pct": 0.5}, "rotary_pct: 0.5"),
         ({"attention_layers": ("global", "local")}, "attention_config: local"),
+        ({"qk_norm": True}, "use_qk_layernorm: true"),
+        ({"pos_emb": "alibi"}, "pos_emb: alibi"),
+        ({"sliding_window": 4}, "sliding_window_width: 4"),
+        (LLAMA | {"sliding_window": 4}, "MistralForCausalLM cannot express use_bias_in_attn_linear: true"),
         ({"activation": "softsign"}, "activation: softsign"),
     ],
 )
@@ -70,3 +74,10 @@ def test_what_no_class_expresses_is_refused_by_name(changes: dict, named: str) -
         choose_family(make_architecture(**changes))
     assert named in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_mistral_counts_the_token_itself() -> None:
+    bare = LLAMA | {"attention_bias": False, "mlp_bias": False}
+    values = hf_config(make_architecture(**bare, sliding_window=7), dtype="float32", end_of_document_id=0)
+    assert (values["architectures"], values["sliding_window"]) == (["MistralForCausalLM"], 8)
+    assert choose_family(make_architecture(**bare)) == "llama"

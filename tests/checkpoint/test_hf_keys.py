@@ -41,6 +41,13 @@ LLAMA = [
 ]
 
 
+MISTRAL = [
+    _BARE | {"activation": "swiglu", "sliding_window": 5, "num_kv_heads": 2},
+    _BARE | {"activation": "swiglu", "sliding_window": 1, "tied_embeddings": True, "rotary_emb_base": 500},
+    _BARE | {"activation": "geglu", "sliding_window": 31, "attention_layers": ("flash", "global")},
+]
+
+
 def _ids(changes: dict[str, Any]) -> str:
     return "-".join(str(value) for value in changes.values())
 
@@ -57,7 +64,7 @@ def _load(architecture: Any, tensors: dict[str, torch.Tensor]) -> transformers.P
     return model.eval()
 
 
-@pytest.mark.parametrize("changes", GPT_NEOX + LLAMA, ids=_ids)
+@pytest.mark.parametrize("changes", GPT_NEOX + LLAMA + MISTRAL, ids=_ids)
 def test_logits_equal_those_of_transformers(changes: dict[str, Any]) -> None:
     architecture = make_architecture(**changes)
     ours = make_random_model(architecture)
@@ -74,7 +81,7 @@ def test_logits_equal_those_of_transformers(changes: dict[str, Any]) -> None:
     assert (mine - other).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("changes", GPT_NEOX + LLAMA, ids=_ids)
+@pytest.mark.parametrize("changes", GPT_NEOX + LLAMA + MISTRAL, ids=_ids)
 def test_the_way_back_gives_the_same_bits(changes: dict[str, Any]) -> None:
     architecture = make_architecture(**changes)
     weights = make_random_model(architecture).state_dict()

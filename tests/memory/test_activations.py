@@ -23,6 +23,17 @@ KINDS: dict[str, dict[str, Any]] = {
     "hidden dropout": {"hidden_dropout": 0.1},
     "attention dropout": {"attention_dropout": 0.1},
     "full rotary": {"rotary_pct": 1.0},
+    "sliding window": {"sliding_window": 9},
+    "alibi": {"pos_emb": "alibi"},
+    "alibi, grouped queries, local layers": {
+        "pos_emb": "alibi",
+        "num_kv_heads": 2,
+        "attention_layers": ("local", "local"),
+    },
+    "sinusoidal positions": {"pos_emb": "sinusoidal"},
+    "normed queries and keys": {"qk_norm": True},
+    "normed queries and keys without positions": {"qk_norm": True, "pos_emb": "none"},
+    "normed queries and keys, rmsnorm": {"qk_norm": True, "norm": "rmsnorm"},
     "tied embeddings": {"tied_embeddings": True},
 }
 

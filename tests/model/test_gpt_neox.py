@@ -30,6 +30,12 @@ VARIANTS = [
     {"num_kv_heads": 1, "activation": "reglu"},
     {"norm": "te_layernorm"},
     {"norm": "te_rmsnorm"},
+    {"pos_emb": "sinusoidal"},
+    {"pos_emb": "alibi", "num_kv_heads": 2},
+    {"qk_norm": True},
+    {"qk_norm": True, "norm": "rmsnorm", "attention_bias": False},
+    {"qk_norm": True, "norm": "non_parametric_layernorm"},
+    {"sliding_window": 3, "attention_layers": ("global", "local")},
 ]
 
 
@@ -84,6 +90,9 @@ def test_counts_of_the_known_sizes(
     [
         {"residual": "serial"},
         {"residual": "parallel", "pos_emb": "learned"},
+        {"pos_emb": "alibi", "num_attention_heads": 8},
+        {"pos_emb": "sinusoidal", "qk_norm": True},
+        {"sliding_window": 4, "attention_layers": ("flash", "local"), "local_block": 4},
         {"residual": "parallel_tied", "pos_emb": "none", "num_kv_heads": 2, "activation": "swiglu", "norm": "rmsnorm"},
     ],
 )
@@ -177,6 +186,41 @@ def test_activation_checkpointing_changes_no_bit(chunk: int, dropout: float) -> 
     assert all(torch.equal(a, b) for a, b in zip(gradients, checkpointed_gradients, strict=True))
 
 
+def test_recomputed_layers_get_their_masks() -> None:
+    architecture = make_architecture(pos_emb="alibi", sliding_window=5, attention_layers=("global", "local"))
+    tokens = make_tokens(architecture)
+    gradients = []
+    for chunk in (0, 2):
+        model = make_random_model(architecture, checkpoint_layers=chunk).train()
+        model.loss(tokens).backward()
+        gradients.append([p.grad for p in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize("pos_emb", ["learned", "rotary", "sinusoidal", "alibi"])
+def test_positions_tell_equal_tokens_apart(pos_emb: str) -> None:
+    """The same pair of tokens in another order before the last one: without positions nobody could tell."""
+    tokens = torch.tensor([[5, 9, 4], [9, 5, 4]])
+    differences = {}
+    for kind in (pos_emb, "none"):
+        with torch.no_grad():
+            first, second = make_random_model(make_architecture(pos_emb=kind, num_layers=1))(tokens)[:, -1]
+        differences[kind] = float((first - second).abs().max())
+    assert differences["none"] < 1e-5 < 1e-3 < differences[pos_emb]
+
+
+def test_a_window_bounds_what_a_token_sees() -> None:
+    """One layer of window 3: token 10 sees tokens 7 to 10 and no other."""
+    architecture = make_architecture(num_layers=1, sliding_window=3)
+    model, tokens = make_random_model(architecture), make_tokens(architecture, batch=1)
+    with torch.no_grad():
+        wanted = model(tokens)[0, 10]
+        for place in range(12):
+            changed = tokens.clone()
+            changed[0, place] = (changed[0, place] + 1) % architecture.vocab_size
+            assert torch.allclose(model(changed)[0, 10], wanted, atol=1e-6) is (place not in range(7, 11))
+
+
 def test_activation_checkpointing_really_recomputes() -> None:
     architecture = make_architecture(num_layers=4)
     calls = {0: 0, 2: 0}
@@ -201,7 +245,7 @@ def test_dropout_acts_in_training_only() -> None:
 
 
 def test_a_block_compiles_without_graph_breaks() -> None:
-    architecture = make_architecture(num_kv_heads=2, residual="parallel")
+    architecture = make_architecture(num_kv_heads=2, residual="parallel", sliding_window=9)
     model, tokens = make_random_model(architecture), make_tokens(architecture)
     wanted = model.loss(tokens)
     for block in model.layers:
@@ -222,7 +266,7 @@ def test_sixteen_bits_keep_the_angles_and_the_loss_in_fp32() -> None:
 @pytest.mark.parametrize(
     "changes, named",
     [
-        ({"pos_emb": "alibi"}, "pos_emb"),
+        ({"pos_emb": "rpe"}, "pos_emb"),
         ({"norm": "scalenorm"}, "norm"),
         ({"activation": "gelu_quick"}, "activation"),
         ({"attention_layers": ("global", "bigbird")}, "bigbird"),

@@ -44,7 +44,15 @@ def zero(stage: int) -> dict[str, Any]:
 TENSOR = {"model_parallel_size": 2}
 PIPELINE = {"pipe_parallel_size": 2}
 SEQUENCE = {**TENSOR, "sequence_parallel": True}
-REFERENCES = {"neox": NEOX, "llama": LLAMA, "learned": LEARNED}
+WINDOWED: dict[str, Any] = {
+    **NEOX,
+    "pos_emb": "alibi",
+    "sliding_window_width": 20,
+    "attention_config": [[["global", "local"], 2]],
+    "sparsity_config": {"block": 8, "num_local_blocks": 4},
+}
+SINUSOIDAL: dict[str, Any] = {**NEOX, "pos_emb": "sinusoidal"}
+REFERENCES = {"neox": NEOX, "llama": LLAMA, "learned": LEARNED, "windowed": WINDOWED, "sinusoidal": SINUSOIDAL}
 SELECTIVE = {"checkpoint_activations": True, "checkpoint_granularity": "selective"}
 RECOMPUTED = {"checkpoint_activations": True, "checkpoint_num_layers": 1}
 LAYOUTS: dict[int, dict[str, dict[str, Any]]] = {
@@ -66,6 +74,7 @@ LAYOUTS: dict[int, dict[str, dict[str, Any]]] = {
         "neox-tp2-dp2": {**NEOX, **TENSOR},
         "llama-pp2-sp2-zero1": {**LLAMA, **PIPELINE, **SEQUENCE, **zero(1), "gradient_accumulation_steps": 4},
         "neox-sp2-dp2-zero3": {**NEOX, **SEQUENCE, **zero(3)},
+        "windowed-pp2-tp2": {**WINDOWED, **PIPELINE, **TENSOR},
     },
 }
 """By number of processes; a name begins with its model, the reference."""
@@ -80,6 +89,7 @@ MORE: dict[int, dict[str, dict[str, Any]]] = {
     },
     4: {
         "neox-pp2-dp2": {**NEOX, **PIPELINE, "gradient_accumulation_steps": 2},
+        "sinusoidal-pp2-sp2": {**SINUSOIDAL, **PIPELINE, **SEQUENCE},
         "learned-pp2-tp2": {**LEARNED, **PIPELINE, **TENSOR},
         "neox-pp4": {**NEOX, "pipe_parallel_size": 4, "gradient_accumulation_steps": 4},
         "neox-tp4": {**NEOX, "model_parallel_size": 4},

@@ -29,8 +29,12 @@ class AttentionKeys(BaseModel):
     attention_config: list[Any] | None = implemented(
         None, 'Kind of each layer: a flat list, or [[["global"], "all"]]-style patterns; default all global.'
     )
-    sliding_window_width: int | None = refused(None, "Tokens each position sees back.")
-    sparsity_config: dict[str, Any] = harmless({}, "Shape of sparse attention; read only by sparse layers.")
+    sliding_window_width: int | None = implemented(
+        None, "Tokens that each position sees before its own, in global and flash layers; default all.", ge=1
+    )
+    sparsity_config: dict[str, Any] = implemented(
+        {}, "Window of local layers: block (16 tokens) and num_local_blocks (4; half of them before a token's own)."
+    )
     attention_softmax_in_fp32: bool = harmless(False, "Softmax in fp32; the attention kernels here always do so.")
     apply_query_key_layer_scaling: bool = harmless(False, "fp16 overflow guard; the kernels here need none.")
     scaled_upper_triang_masked_softmax_fusion: bool = harmless(False, "Fused causal softmax; attention is fused.")

@@ -67,7 +67,9 @@ class NormKeys(BaseModel):
     layernorm_epsilon: float = implemented(1e-5, "Epsilon of LayerNorm.", gt=0)
     rms_norm_epsilon: float = implemented(1e-8, "Epsilon of RMSNorm.", gt=0)
     scalenorm_epsilon: float = implemented(1e-8, "Epsilon of ScaleNorm.", gt=0)
-    use_qk_layernorm: bool = refused(False, "Norm of queries and keys.")
+    use_qk_layernorm: bool = implemented(
+        False, "One norm, over all heads together, of queries and of keys, before they rotate."
+    )
     layernorm_fusion: bool = harmless(False, "Fused LayerNorm kernel; torch's own is fused.")
     rmsnorm_fusion: bool = harmless(False, "Fused RMSNorm kernel; torch's own is fused.")
 

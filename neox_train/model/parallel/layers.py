@@ -65,6 +65,15 @@ class ParallelLayers:
         """Whole logits on every rank."""
         return gather_last(logits, self._group)
 
+    def cut_heads(self, values: list[float]) -> list[float]:
+        """The values of this rank's heads."""
+        own = self.divide(len(values))
+        return values[self._group.rank * own : (self._group.rank + 1) * own]
+
+    def share_sequence(self, table: torch.Tensor) -> torch.Tensor:
+        """This rank's share of the rows where the sequence is shared out."""
+        return table.chunk(self._group.size)[self._group.rank] if self._sequence_parallel else table
+
     def cut_random(self) -> AbstractContextManager[None]:
         """A random stream of this rank's own, for what is cut over the ranks."""
         return own_random_stream(self._group.rank)
