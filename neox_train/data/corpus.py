@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from neox_train.data.documents import Document, Tally
+from neox_train.data.documents import AnyDocument, Tally
 from neox_train.data.json_lines import read_json_lines
 from neox_train.data.mending import mend_documents
 from neox_train.data.sources import SourceFile
@@ -26,7 +26,7 @@ def make_tally(source: SourceSpec) -> Tally:
     return Tally(skip_errors=source.kind == "python_stdlib" or source.on_error == "skip")
 
 
-def read_documents(source: SourceSpec, files: Sequence[SourceFile], tally: Tally) -> Iterator[Document]:
+def read_documents(source: SourceSpec, files: Sequence[SourceFile], tally: Tally) -> Iterator[AnyDocument]:
     """Yield the corpus' documents in the order of ``files``, up to ``source.max_bytes`` bytes of text.
 
     Empty documents are dropped and counted, duplicates of the standard library too (it holds copies of files). The
@@ -40,15 +40,17 @@ def read_documents(source: SourceSpec, files: Sequence[SourceFile], tally: Tally
     total = 0
     documents = _read_files(source, files, tally)
     for document in mend_documents(documents) if source.ftfy else documents:
-        if not document.text:
+        if not document.num_bytes:
             tally.empty_documents += 1
             continue
         if seen is not None:
-            digest = hashlib.sha256(document.text.encode("utf-8")).digest()
-            if digest in seen:
+            content = hashlib.sha256()
+            for piece in document.pieces():
+                content.update(piece.encode("utf-8"))
+            if content.digest() in seen:
                 tally.duplicate_documents += 1
                 continue
-            seen.add(digest)
+            seen.add(content.digest())
         total += document.num_bytes
         if limit is not None and total > limit:
             if total == document.num_bytes:
@@ -60,7 +62,7 @@ def read_documents(source: SourceSpec, files: Sequence[SourceFile], tally: Tally
         yield document
 
 
-def _read_files(source: SourceSpec, files: Sequence[SourceFile], tally: Tally) -> Iterator[Document]:
+def _read_files(source: SourceSpec, files: Sequence[SourceFile], tally: Tally) -> Iterator[AnyDocument]:
     for file in files:
         if file.format == "jsonl":
             yield from read_json_lines(file, source.text_key, tally)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from neox_train.data.manifest import Dropped, Skipped
@@ -19,6 +20,26 @@ class Document:
     """UTF-8 bytes of the text."""
     place: str
     """File, and line where a file holds several documents."""
+
+    def pieces(self) -> Iterator[str]:
+        """The text in one piece."""
+        yield self.text
+
+
+@dataclass(frozen=True, slots=True)
+class LongDocument:
+    """A document whose text stays in its file: every use reads it anew, piece by piece."""
+
+    read: Callable[[], Iterator[str]]
+    num_bytes: int
+    place: str
+
+    def pieces(self) -> Iterator[str]:
+        """The text in pieces of bounded size, cut anywhere between two characters."""
+        return self.read()
+
+
+AnyDocument = Document | LongDocument
 
 
 def count_utf8_bytes(text: str) -> int:

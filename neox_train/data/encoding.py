@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -10,20 +10,18 @@ from typing import Literal
 
 import numpy as np
 
-from neox_train.data.documents import Document
+from neox_train.data.batches import Batch, LongBatch, make_batches
 from neox_train.data.encoded import EncodedBatch
 from neox_train.data.fast_encoder import FastEncoder, InexactEncodingError
+from neox_train.data.long_encoding import LongEncoder
 from neox_train.data.manifest import Dropped, Split
 from neox_train.data.prefetching import prefetch
 from neox_train.data.progress import show_progress
 from neox_train.data.shards import SplitWriter
-from neox_train.data.splits import Splitter
 from neox_train.data.survey import Corpus
 from neox_train.data.tokenizer import TextTokenizer
 
 Encoder = Literal["gigatoken", "tokenizers"]
-_BATCH_BYTES = 1 << 22
-_BATCH_DOCUMENTS = 1024
 
 
 @dataclass(frozen=True)
@@ -78,15 +76,20 @@ def _write_splits(
         for name in corpus.spec.splits.model_dump()
     }
     documents, tally = corpus.read()
-    batches = prefetch(_batch(documents))
+    batches = prefetch(make_batches(documents, corpus.splitter))
+    long_encoder = LongEncoder(tokenizer, encode)
     without_token = 0
     try:
         with show_progress("encoding", corpus.num_bytes) as advance:
             for batch in batches:
-                encoded = encode([document.text for document in batch])
-                without_token += int((np.diff(encoded.offsets) == 0).sum())
-                _append(batch, encoded, writers, corpus.splitter, tokenizer.eod_id)
-                advance(sum(document.num_bytes for document in batch))
+                if isinstance(batch, LongBatch):
+                    pieces = long_encoder.encode(batch.document)
+                    without_token += not writers[batch.split].append_pieces(pieces, batch.num_bytes)
+                else:
+                    encoded = encode([document.text for document in batch.documents])
+                    without_token += int((np.diff(encoded.offsets) == 0).sum())
+                    _append(batch, encoded, writers, tokenizer.eod_id)
+                advance(batch.num_bytes)
         # Only now: until here the tally belongs to the thread that reads.
         tally.empty_documents += without_token
         return {name: writer.finish() for name, writer in writers.items()}, tally.dropped()
@@ -96,32 +99,16 @@ def _write_splits(
             writer.close()
 
 
-def _append(
-    batch: Sequence[Document], encoded: EncodedBatch, writers: dict[str, SplitWriter], splitter: Splitter, eod_id: int
-) -> None:
+def _append(batch: Batch, encoded: EncodedBatch, writers: dict[str, SplitWriter], eod_id: int) -> None:
     """Give every run of neighbours of one split to its writer at once, each document closed by ``eod_id``."""
     lengths = np.diff(encoded.offsets)
     kept = np.flatnonzero(lengths)
     tokens = np.insert(encoded.ids, encoded.offsets[1:][kept], eod_id)
     lengths = lengths[kept] + 1
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    documents = [batch[place] for place in kept.tolist()]
     first = 0
-    for name, run in groupby(documents, key=lambda document: splitter.split_of(document.text)):
-        text_bytes = [document.num_bytes for document in run]
+    for name, run in groupby(kept.tolist(), key=batch.splits.__getitem__):
+        text_bytes = [batch.documents[place].num_bytes for place in run]
         last = first + len(text_bytes)
         writers[name].append_documents(tokens[ends[first] : ends[last]], lengths[first:last], sum(text_bytes))
         first = last
-
-
-def _batch(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    batch: list[Document] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        size += document.num_bytes
-        if size >= _BATCH_BYTES or len(batch) >= _BATCH_DOCUMENTS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

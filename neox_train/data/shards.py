@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -69,11 +69,7 @@ class SplitWriter:
 
         Raises DataError for an id outside the vocabulary, StorageError where the disk is full.
         """
-        if len(tokens) and int(tokens.max()) >= self._vocab_size:
-            raise DataError(
-                f"the tokenizer gave id {int(tokens.max())}, its vocabulary has {self._vocab_size} ids; "
-                "the tokenizer.json is inconsistent, export it again"
-            )
+        self._check(tokens)
         self._bytes += text_bytes
         start = first = 0
         while first < len(lengths):
@@ -85,6 +81,35 @@ class SplitWriter:
             start, first = stop, first + count
             if first < len(lengths):
                 self._finish_shard()
+
+    def append_pieces(self, pieces: Iterable[np.ndarray], text_bytes: int) -> int:
+        """Add one document whose ids, without end-of-document token, come in pieces; returns its tokens.
+
+        Nothing is added for a document without ids. The ids wait in a file: only their number tells which shard they
+        go to. Raises as ``append_documents``, and what ``pieces`` raise.
+        """
+        first = self._shard_path(len(self._shards))
+        waiting = first.with_name(f".{first.name}.long-{os.getpid()}")
+        tokens = 0
+        try:
+            with storage_errors(waiting), open(waiting, "wb", buffering=_BUFFER_BYTES) as stream:
+                for ids in pieces:
+                    self._check(ids)
+                    stream.write(ids.astype(self._dtype, copy=False).data)
+                    tokens += len(ids)
+                stream.write(np.array([self._eod_id], self._dtype).data)
+            if not tokens:
+                return 0
+            lengths = np.array([tokens + 1], dtype=np.int64)
+            if self._current is not None and not self._current.count_fitting(lengths, self._max_tokens):
+                self._finish_shard()
+            if self._current is None:
+                self._current = _RawShard(self._shard_path(len(self._shards)), self._dtype)
+            self._current.append_file(waiting, tokens + 1)
+            self._bytes += text_bytes
+            return tokens + 1
+        finally:
+            waiting.unlink(missing_ok=True)
 
     def finish(self) -> Split:
         """Complete the last shard."""
@@ -102,6 +127,13 @@ class SplitWriter:
         if self._current is not None:
             self._current.discard()
             self._current = None
+
+    def _check(self, tokens: np.ndarray) -> None:
+        if len(tokens) and int(tokens.max()) >= self._vocab_size:
+            raise DataError(
+                f"the tokenizer gave id {int(tokens.max())}, its vocabulary has {self._vocab_size} ids; "
+                "the tokenizer.json is inconsistent, export it again"
+            )
 
     def _finish_shard(self) -> None:
         assert self._current is not None
@@ -145,6 +177,12 @@ class _RawShard:
         with storage_errors(self._path):
             self._raw.write(tokens.astype(self._dtype, copy=False).data)
         self._offsets.frombytes(ends.tobytes())
+
+    def append_file(self, path: Path, tokens: int) -> None:
+        """Add one document that lies in a file."""
+        with storage_errors(self._path), open(path, "rb") as stream:
+            shutil.copyfileobj(stream, self._raw, _BUFFER_BYTES)
+        self._offsets.append(self.tokens + tokens)
 
     def finish(self, attributes: dict[str, int | str]) -> Shard:
         temporary = self._path.with_name(f".{self._path.name}.tmp-{os.getpid()}")

@@ -23,10 +23,10 @@ class KeyCollection:
         self._seed = seed
         self._keys: set[int] | None = set()
 
-    def add(self, text: str) -> None:
-        """Note one document."""
+    def add(self, pieces: Iterable[str]) -> None:
+        """Note one document, its text in pieces."""
         if self._keys is not None:
-            self._keys.add(hash_text(text, self._seed))
+            self._keys.add(hash_pieces(pieces, self._seed))
             if len(self._keys) > SMALL_CORPUS_DOCUMENTS:
                 self._keys = None
 
@@ -35,9 +35,11 @@ class KeyCollection:
         return self._keys
 
 
-def hash_text(text: str, seed: int) -> int:
-    """A 64-bit key of a document under a seed, the same on every machine."""
-    digest = hashlib.blake2b(text.encode("utf-8"), digest_size=8, key=str(seed).encode())
+def hash_pieces(pieces: Iterable[str], seed: int) -> int:
+    """A 64-bit key of a document under a seed, the same on every machine and however it is cut into pieces."""
+    digest = hashlib.blake2b(digest_size=8, key=str(seed).encode())
+    for piece in pieces:
+        digest.update(piece.encode("utf-8"))
     return int.from_bytes(digest.digest(), "big")
 
 
@@ -58,9 +60,11 @@ class Splitter:
         self.bounds = list(_find_bounds([shares[name] for name in self._names], keys) if bounds is None else bounds)
         """The key at which each split ends but for the last."""
 
-    def split_of(self, text: str) -> str:
-        """Name of the document's split."""
-        return self._names[bisect_right(self.bounds, hash_text(text, self._seed))]
+    def split_of(self, pieces: Iterable[str]) -> str:
+        """Name of the split of the document with this text, in pieces; they are not read where all is one split."""
+        if len(self._names) == 1:
+            return self._names[0]
+        return self._names[bisect_right(self.bounds, hash_pieces(pieces, self._seed))]
 
 
 def _find_bounds(fractions: list[float], keys: Iterable[int] | None) -> list[int]:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neox_train.data import limits
 from neox_train.data.corpus import make_tally, read_documents
-from neox_train.data.documents import Document, Tally
+from neox_train.data.cutting import cut_document
+from neox_train.data.documents import AnyDocument, Tally
 from neox_train.data.progress import show_progress
 from neox_train.data.sources import SourceFile
 from neox_train.data.splits import KeyCollection, Splitter
@@ -33,10 +35,10 @@ class Corpus:
     splitter: Splitter
     num_bytes: int
     """Bytes of text; of a large corpus the bytes of its files."""
-    kept: tuple[list[Document], Tally] | None = None
+    kept: tuple[list[AnyDocument], Tally] | None = None
     """The documents of a corpus that is small enough to be parsed once, and what its reading left out."""
 
-    def read(self) -> tuple[Iterable[Document], Tally]:
+    def read(self) -> tuple[Iterable[AnyDocument], Tally]:
         """All documents from the first, and the tally of what is left out, whole when the last was read."""
         if self.kept is not None:
             documents, tally = self.kept
@@ -54,11 +56,11 @@ def survey_corpus(
     tally = make_tally(spec.source)
     keys = KeyCollection(spec.seed)
     shares = spec.splits.model_dump()
-    kept: list[Document] = []
+    kept: list[AnyDocument] = []
     documents, num_bytes = 0, 0
     with show_progress("reading", source_bytes) as advance:
         for document in read_documents(spec.source, files, tally):
-            keys.add(document.text)
+            keys.add(document.pieces())
             if keys.keys() is None:
                 return Corpus(spec, files, Splitter(shares, spec.seed, None), source_bytes)
             documents += 1
@@ -98,5 +100,7 @@ def make_tokenizer(corpus: Corpus, target: Path, report: Callable[[str], None]) 
 def _train_texts(corpus: Corpus, advance: Callable[[int], None]) -> Iterator[str]:
     for document in corpus.read()[0]:
         advance(document.num_bytes)
-        if corpus.splitter.split_of(document.text) == "train":
-            yield document.text
+        if corpus.splitter.split_of(document.pieces()) == "train":
+            # The trainer counts words, and its tokenizer ends words where this cuts: the counts are those of the whole.
+            is_long = document.num_bytes > limits.LONG_DOCUMENT_BYTES
+            yield from cut_document(document) if is_long else document.pieces()

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+from neox_train.data import limits
 from neox_train.data.documents import Document, Tally, count_utf8_bytes
 from neox_train.data.sources import SourceFile
 from neox_train.errors import DataError
 
 _ROWS_AT_ONCE = 1024
+_BYTES_AT_ONCE = 1 << 24
 _MAX_COLUMNS_SHOWN = 8
 
 
@@ -38,6 +40,7 @@ def read_table(file: SourceFile, text_key: str, tally: Tally) -> Iterator[Docume
 def _read_rows(file: SourceFile, table: _Parquet | _Arrow, text_key: str, tally: Tally) -> Iterator[Document]:
     number = 0
     for column in table.columns(text_key):
+        _refuse_long_rows(file, column, number, text_key)
         for value in column:
             number += 1
             place = f"{file.name} row {number}"
@@ -52,6 +55,22 @@ def _read_rows(file: SourceFile, table: _Parquet | _Arrow, text_key: str, tally:
             yield Document(text, count_utf8_bytes(text), place)
 
 
+def _refuse_long_rows(file: SourceFile, column: Any, rows_before: int, text_key: str) -> None:
+    import numpy as np
+    from pyarrow import compute, large_string
+
+    values = column.cast(large_string())
+    if values.nbytes <= limits.MAX_ROW_BYTES:
+        return
+    sizes = compute.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+    if sizes.max(initial=0) > limits.MAX_ROW_BYTES:
+        row = int(np.argmax(sizes))
+        raise DataError(
+            f"{file.name} row {rows_before + row + 1}: `{text_key}` holds {sizes[row]} bytes, a row's text has up to "
+            f"{limits.MAX_ROW_BYTES}; write documents of that size as text or JSON lines, which are read in pieces"
+        )
+
+
 class _Parquet:
     def __init__(self, file: SourceFile) -> None:
         from pyarrow import parquet
@@ -60,8 +79,16 @@ class _Parquet:
         self.schema = self._file.schema_arrow
 
     def columns(self, name: str) -> Iterator[Any]:
-        for batch in self._file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=[name]):
+        rows = min(_ROWS_AT_ONCE, max(1, _BYTES_AT_ONCE // max(1, self._mean_row_bytes(name))))
+        for batch in self._file.iter_batches(batch_size=rows, columns=[name]):
             yield batch.column(0)
+
+    def _mean_row_bytes(self, name: str) -> int:
+        metadata = self._file.metadata
+        groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+        chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+        size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == name)
+        return int(size // max(1, metadata.num_rows))
 
     def close(self) -> None:
         self._file.close()

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, ipc, parquet
 
+from neox_train.data import limits, tables
 from neox_train.data.documents import Document, Tally
 from neox_train.errors import DataError
 
@@ -49,6 +50,20 @@ def test_rows_are_documents(tmp_path, suffix, kind):
     kept = [(text, row) for row, text in enumerate(TEXTS, start=1) if text]
     assert documents == [Document(text, len(text.encode()), f"{path} row {row}") for text, row in kept]
     assert tally.empty_documents == 1
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_a_row_that_is_too_long_is_refused_and_others_are_read_few_at_a_time(tmp_path, monkeypatch, kind):
+    path = tmp_path / "corpus.arrow"
+    write_stream(path, make_table([*TEXTS[:3], None, *TEXTS[3:]], kind))
+    monkeypatch.setattr(limits, "MAX_ROW_BYTES", 4_999)
+    with pytest.raises(DataError, match=r"corpus\.arrow row 5: `text` holds 5000 bytes, a row's text has up to 4999"):
+        read(files(path), skip_errors=True)
+    monkeypatch.undo()
+    monkeypatch.setattr(tables, "_BYTES_AT_ONCE", 6_000)
+    parquet.write_table(make_table(["y" * 5_000] * 7), tmp_path / "many.parquet", use_dictionary=False)
+    sizes = [len(column) for column in tables._Parquet(*files(tmp_path / "many.parquet")).columns("text")]
+    assert sizes == [1] * 7
 
 
 def test_a_saved_dataset_is_read_in_its_own_order(tmp_path):
