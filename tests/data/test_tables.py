@@ -7,6 +7,7 @@ from pyarrow import feather, ipc, parquet
 
 from neox_train.data import limits, tables
 from neox_train.data.documents import Document, Tally
+from neox_train.data.sources import list_sources
 from neox_train.errors import DataError
 
 from .test_sources import files, read
@@ -58,11 +59,11 @@ def test_a_row_that_is_too_long_is_refused_and_others_are_read_few_at_a_time(tmp
     write_stream(path, make_table([*TEXTS[:3], None, *TEXTS[3:]], kind))
     monkeypatch.setattr(limits, "MAX_ROW_BYTES", 4_999)
     with pytest.raises(DataError, match=r"corpus\.arrow row 5: `text` holds 5000 bytes, a row's text has up to 4999"):
-        read(files(path), skip_errors=True)
+        read(files(path, on_error="skip"))
     monkeypatch.undo()
     monkeypatch.setattr(tables, "_BYTES_AT_ONCE", 6_000)
     parquet.write_table(make_table(["y" * 5_000] * 7), tmp_path / "many.parquet", use_dictionary=False)
-    sizes = [len(column) for column in tables._Parquet(*files(tmp_path / "many.parquet")).columns("text")]
+    sizes = [len(column) for column in tables._Parquet(*list_sources(files(tmp_path / "many.parquet"))).columns("text")]
     assert sizes == [1] * 7
 
 
