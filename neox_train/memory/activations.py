@@ -44,9 +44,11 @@ def count_embedding(plan: RankPlan) -> int:
 def count_attention_masks(plan: RankPlan) -> int:
     """Bytes of what windows and ALiBi add to the scores: one mask for all layers of a kind."""
     a = plan.architecture
-    kinds = sum(a.needs_mask(kind) for kind in set(a.attention_layers))
+    kinds = sum(a.needs_mask(kind) or plan.cuts_documents for kind in set(a.attention_layers))
     heads = a.num_attention_heads // plan.tensor_parallel_size if a.pos_emb == "alibi" else 1
-    return kinds * heads * a.seq_length**2 * plan.weight_bytes
+    # Those that end at documents are made from kept ones that do not.
+    copies = plan.micro_batch + 1 if plan.cuts_documents else 1
+    return copies * kinds * heads * a.seq_length**2 * plan.weight_bytes
 
 
 def count_final_norm(plan: RankPlan) -> int:

@@ -60,6 +60,8 @@ class RankPlan:
     """Whether biases and norms form an optimizer group of their own."""
     checkpoint_layers: int
     """Layers recomputed together in the backward pass; 0 keeps every activation."""
+    cuts_documents: bool
+    """Whether attention ends at documents: each micro-batch has masks of its own."""
     keeps_products: bool
     """Whether recomputed layers keep the results of matrix products and attention."""
     kept_input_shares: int
@@ -141,6 +143,7 @@ def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
         optimizer=_read_optimizer(config),
         has_decay_groups=config.weight_decay > 0,
         checkpoint_layers=choice.checkpoint_layers,
+        cuts_documents=config.document_attention,
         keeps_products=choice.checkpoint_layers > 0 and config.checkpoint_granularity == "selective",
         kept_input_shares=config.model_parallel_size
         if config.partition_activations and not config.sequence_parallel

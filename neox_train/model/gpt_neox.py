@@ -7,12 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from neox_train.config.architecture import Architecture
 from neox_train.errors import NotBuiltError
 from neox_train.model.block import Block
+from neox_train.model.documents import count_from_start, number_documents
 from neox_train.model.dropout import HiddenDropout
 from neox_train.model.layers import LayerFactory, LocalLayers
 from neox_train.model.linear_cross_entropy import linear_cross_entropy
@@ -34,7 +36,8 @@ class GPTNeoX(nn.Module):
     recomputes activations in the backward pass in chunks of that many layers; ``loss_chunk_tokens`` above 0 computes
     the loss for that many tokens at a time, so that the logits of a micro-batch never exist at once. ``stack_context``
     makes the context all blocks run in (FP8); embeddings and the projection to the vocabulary stay outside it.
-    ``recompute`` is called as torch's ``checkpoint``.
+    ``recompute`` is called as torch's ``checkpoint``. With ``document_end``, the token that closes a document, each
+    token sees its own document only, and positions count from its start.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class GPTNeoX(nn.Module):
         build_block: BlockBuilder = Block,
         stack_context: StackContext = nullcontext,
         recompute: Callable[..., Any] = checkpoint,
+        document_end: int | None = None,
     ) -> None:
         super().__init__()
         a = architecture
@@ -57,6 +61,7 @@ class GPTNeoX(nn.Module):
         self.checkpoint_layers = checkpoint_layers
         self.loss_chunk_tokens = loss_chunk_tokens
         self._stack_context, self._recompute = stack_context, recompute
+        self._document_end = document_end
         self._rotary = Rotary(a.rotary_dim, a.rotary_emb_base) if a.pos_emb == "rotary" else None
         self.drop = HiddenDropout(a.hidden_dropout, layers.shared_random)
         self._sinusoidal = Sinusoidal(a.hidden_size) if a.pos_emb == "sinusoidal" else None
@@ -74,7 +79,9 @@ class GPTNeoX(nn.Module):
 
         With ``targets`` (int64, the same shape) the mean cross-entropy instead, an fp32 scalar.
         """
-        hidden = self.final_norm(self.run_layers(self.embed(tokens), length=tokens.shape[1]))
+        documents = None if self._document_end is None else number_documents(tokens, self._document_end)
+        hidden = self.embed(tokens, documents)
+        hidden = self.final_norm(self.run_layers(hidden, length=tokens.shape[1], documents=documents))
         if targets is not None and self.loss_chunk_tokens:
             return linear_cross_entropy(
                 hidden,
@@ -92,27 +99,31 @@ class GPTNeoX(nn.Module):
         """Mean cross-entropy, fp32, of predicting each next token of int64 ``tokens`` [batch, sequence + 1]."""
         return self(tokens[:, :-1], tokens[:, 1:])
 
-    def embed(self, tokens: torch.Tensor) -> torch.Tensor:
+    def embed(self, tokens: torch.Tensor, documents: torch.Tensor | None = None) -> torch.Tensor:
         """Word embeddings, with those of learned or sinusoidal positions [batch, sequence, hidden]."""
         hidden = self.word_embeddings(tokens)
         if self.architecture.pos_emb == "learned":
             length, limit = tokens.shape[1], self.architecture.max_position_embeddings
             if length > limit:
                 raise ValueError(f"{length} positions, but max_position_embeddings is {limit}")
-            hidden = hidden + self.position_embeddings(length)
+            hidden = hidden + _place(self.position_embeddings(length), documents)
         if self._sinusoidal is not None:
             table = self._sinusoidal.table(tokens.shape[1], device=hidden.device, dtype=hidden.dtype)
-            hidden = hidden + self._factory.share_sequence(table)
+            hidden = hidden + _place(self._factory.share_sequence(table), documents)
         return self.drop(hidden)
 
-    def run_layers(self, hidden: torch.Tensor, *, length: int) -> torch.Tensor:
+    def run_layers(self, hidden: torch.Tensor, *, length: int, documents: torch.Tensor | None = None) -> torch.Tensor:
         """Every block in turn, [batch, sequence, hidden] to the same shape, for sequences of ``length`` tokens."""
         with self._stack_context():
-            return self._run_stack(hidden, length)
+            return self._run_stack(hidden, length, documents)
 
-    def _run_stack(self, hidden: torch.Tensor, length: int) -> torch.Tensor:
+    def _run_stack(self, hidden: torch.Tensor, length: int, documents: torch.Tensor | None) -> torch.Tensor:
+        # Rotation and ALiBi know distances only: within a document they do not depend on where it starts.
         tables = self._rotary.tables(length, hidden.device) if self._rotary else None
-        masks = self._masks.for_length(length, device=hidden.device, dtype=hidden.dtype)
+        if documents is None:
+            masks = self._masks.for_length(length, device=hidden.device, dtype=hidden.dtype)
+        else:
+            masks = self._masks.for_documents(documents, dtype=hidden.dtype)
         if not (self.checkpoint_layers and torch.is_grad_enabled()):
             return _run(self.layers, hidden, tables, masks)
         a = self.architecture
@@ -136,6 +147,11 @@ class GPTNeoX(nn.Module):
         if self.architecture.tied_embeddings:
             return self._factory.project(hidden, self.word_embeddings.weight)
         return self.output(hidden)
+
+
+def _place(table: torch.Tensor, documents: torch.Tensor | None) -> torch.Tensor:
+    """Rows of a table of positions, [sequence, hidden], or [batch, sequence, hidden] where documents start anew."""
+    return table if documents is None else F.embedding(count_from_start(documents), table)
 
 
 def _run(blocks: nn.ModuleList, hidden: torch.Tensor, tables: RotaryTables | None, masks: Masks) -> torch.Tensor:

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from neox_train.model.loss import IGNORED
+
 ChunkLoss = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -20,6 +22,7 @@ def linear_cross_entropy(
 ) -> torch.Tensor:
     """Mean negative log-likelihood, an fp32 scalar, of ``targets`` under the logits ``hidden @ weight^T``.
 
+    Targets that are IGNORED take no part.
     ``hidden`` [..., hidden size], ``weight`` [padded vocabulary, hidden size], ``targets`` int64 [...]. Equal to
     ``cross_entropy`` of the whole logits up to rounding: gradients of the weights add up over chunks in fp32.
     """
@@ -37,7 +40,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         wants_gradients = any(ctx.needs_input_grad)
         chunk_loss = _choose_chunk_loss(hidden.device.type)
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        per_token = 1.0 / targets.numel()
+        per_token = (targets != IGNORED).sum().reciprocal()
         hidden_gradient = torch.empty_like(hidden) if wants_gradients else None
         weight_gradient = torch.zeros_like(weight, dtype=torch.float32) if wants_gradients else None
         for first in range(0, len(targets), chunk_tokens):
@@ -58,7 +61,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return hidden_gradient * factor, weight_gradient * factor, None, None, None
 
 
-def _chunk_loss(logits: torch.Tensor, targets: torch.Tensor, vocab_size: int, per_token: float) -> ChunkLoss:
+def _chunk_loss(logits: torch.Tensor, targets: torch.Tensor, vocab_size: int, per_token: torch.Tensor) -> ChunkLoss:
     """The chunk's part of the mean loss (fp32), and the gradient of the logits in their own type.
 
     Columns past ``vocab_size`` take no part, and their gradient is zero.
@@ -66,10 +69,12 @@ def _chunk_loss(logits: torch.Tensor, targets: torch.Tensor, vocab_size: int, pe
     columns = torch.arange(logits.shape[-1], device=logits.device)
     scores = torch.where(columns < vocab_size, logits.float(), -torch.inf)
     normaliser = scores.logsumexp(dim=-1, keepdim=True)
-    picked = scores.gather(-1, targets.unsqueeze(-1))
-    loss = (normaliser - picked).sum() * per_token
+    # A target that is IGNORED weighs nothing.
+    kept = (targets != IGNORED).unsqueeze(-1)
+    picked = scores.gather(-1, targets.clamp(min=0).unsqueeze(-1))
+    loss = ((normaliser - picked) * kept).sum() * per_token
     hit = columns == targets.unsqueeze(-1)
-    gradient = ((scores - normaliser).exp() - hit.float()) * per_token
+    gradient = ((scores - normaliser).exp() - hit.float()) * (kept * per_token)
     return loss, gradient.to(logits.dtype)
 
 

@@ -34,10 +34,26 @@ class AttentionMasks:
         }
         return {kind: mask for kind, mask in made.items() if mask is not None}
 
+    def for_documents(self, documents: torch.Tensor, *, dtype: torch.dtype) -> Masks:
+        """Masks of every kind the model has, [batch, heads or 1, sequence, sequence], that end at documents.
+
+        ``documents`` int64 [batch, sequence] numbers the document of each token.
+        """
+        same = (documents.unsqueeze(-1) == documents.unsqueeze(-2)).unsqueeze(1)
+        length, device = documents.shape[1], documents.device
+        cut = {}
+        for kind in dict.fromkeys(self._architecture.attention_layers):
+            mask = self._keep(kind, length, device=device, dtype=dtype)
+            cut[kind] = torch.where(same, mask, -math.inf)
+        return cut
+
     def of_kind(self, kind: str, length: int, *, device: torch.device, dtype: torch.dtype) -> torch.Tensor | None:
         """One kind's mask, None where it is just causal; that of the latest length is kept between calls."""
         if not self._architecture.needs_mask(kind):
             return None
+        return self._keep(kind, length, device=device, dtype=dtype)
+
+    def _keep(self, kind: str, length: int, *, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
         key = (length, device, dtype)
         if kind not in self._kept or self._kept[kind][0] != key:
             # A tensor made inside inference mode could not be used by a later training step.

@@ -39,6 +39,8 @@ class TrainingData:
     train: WindowSource
     validation: WindowSource
     order: Order
+    document_end: int | None = None
+    """The token that closes a document; None where the data do not say and no key asks."""
     notice: str = ""
     """What a person should read of them, if anything."""
 
@@ -57,6 +59,7 @@ class TrainingData:
             train=train,
             validation=validation,
             order=order,
+            document_end=manifest.eod_id,
             notice=notice,
         )
 
@@ -81,6 +84,7 @@ class TrainingData:
             train=Windows(order.stream, config.seq_length),
             validation=Windows(validation, config.seq_length),
             order=order,
+            document_end=_find_document_end(config, prefix),
         )
 
     def train_batches(self, config: NeoxConfig, context: RankContext, consumed_samples: int) -> Iterator[Any]:
@@ -151,4 +155,17 @@ def _find_vocabulary(config: NeoxConfig, prefix: Path) -> int:
     raise ConfigError(
         f"`data_path` {prefix} names .bin/.idx files, which do not say how many token ids there are; "
         "set `vocab_file` to their tokenizer.json, or `vocab_size`"
+    )
+
+
+def _find_document_end(config: NeoxConfig, prefix: Path) -> int | None:
+    """The end-of-document token of .bin/.idx files, looked up only where a key needs it."""
+    keys = [name for name in ("eod_mask_loss", "document_attention") if getattr(config, name)]
+    if not keys:
+        return None
+    if config.vocab_file and config.vocab_file.endswith(".json"):
+        return load_tokenizer(Path(config.vocab_file)).eod_id
+    raise ConfigError(
+        f"`{keys[0]}: true` needs the end-of-document token, which the .bin/.idx files of `data_path` {prefix} do not "
+        "name; set `vocab_file` to their tokenizer.json"
     )

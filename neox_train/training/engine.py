@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def build_engine(
-    config: NeoxConfig, architecture: Architecture, context: RankContext
+    config: NeoxConfig, architecture: Architecture, context: RankContext, *, document_end: int | None = None
 ) -> tuple[DeepSpeedEngine, torch.nn.Module]:
     """Build the model with its starting weights, its optimizer, and the engine around both.
 
@@ -54,7 +54,7 @@ def build_engine(
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
     choice = Implementations.choose(config, "cuda" if context.device.type == "cuda" else "cpu")
-    model = _build_model(config, architecture, grid, choice)
+    model = _build_model(config, architecture, grid, choice, document_end)
     initialise(model, architecture, config.seed, tensor_rank=grid.place.tp, tensor_size=grid.shape.tp)
     model.to(context.device)
     prefer_fast_attention(context.device)
@@ -80,8 +80,14 @@ def build_engine(
 
 
 def _build_model(
-    config: NeoxConfig, architecture: Architecture, grid: ParallelGrid, choice: Implementations
+    config: NeoxConfig,
+    architecture: Architecture,
+    grid: ParallelGrid,
+    choice: Implementations,
+    document_end: int | None,
 ) -> torch.nn.Module:
+    if config.document_attention and document_end is None:
+        raise ValueError("document_attention needs the token that ends a document")
     layers = _choose_layers(config, grid)
     te = choose_layers(config)
     recompute = _choose_recompute(config, grid, te.pop("recompute", checkpoint))
@@ -91,6 +97,7 @@ def _build_model(
             checkpoint_layers=choice.checkpoint_layers,
             loss_chunk_tokens=choice.loss_chunk_tokens,
             recompute=recompute,
+            document_end=document_end if config.document_attention else None,
             **{"layers": layers, **te},
         )
     from neox_train.training.pipeline_model import PipelinedGPTNeoX, StagePlan

@@ -101,7 +101,7 @@ def _prepare(
     if config.eval_iters:
         # A split that is too short is told now, not at the first validation.
         data.validation_batches(config, context)
-    engine, model = build_engine(config, architecture, context)
+    engine, model = build_engine(config, architecture, context, document_end=data.document_end)
     keeper = CheckpointKeeper(
         root=checkpoint_root(config, run), config=config, engine=engine, model=model, digests=digests
     )

@@ -62,6 +62,7 @@ class TrainingLoop:
         self._seconds_before = float(self.state.extra.get(SECONDS, 0.0))
         self._started = time.monotonic()
         self._watch = StallWatch(self.context.rank)
+        self._masked_after = self.data.document_end if self.config.eod_mask_loss else None
 
     def run(self) -> str:
         """Train; ``finished`` at the last step, ``stopped`` after a save when a rank was asked to stop."""
@@ -88,7 +89,7 @@ class TrainingLoop:
     def _step(self, batches: Iterator[np.ndarray]) -> StepResult:
         lr = self._schedule.lr_at(self.state.step - self._skips.total)
         began = time.monotonic()
-        result = run_step(self.engine, batches, lr=lr, context=self.context)
+        result = run_step(self.engine, batches, lr=lr, context=self.context, masked_after=self._masked_after)
         self.meter.add(result, time.monotonic() - began)
         self.state.step += 1
         self.state.consumed_samples += self.config.train_batch_size
@@ -131,7 +132,7 @@ class TrainingLoop:
 
     def _validate(self) -> None:
         batches = self.data.validation_batches(self.config, self.context)
-        loss = measure_validation_loss(self.engine, batches, self.context)
+        loss = measure_validation_loss(self.engine, batches, self.context, self._masked_after)
         finite = finite_or_none(loss)
         self.state.last_validation_loss = finite
         best = self.state.best_validation_loss

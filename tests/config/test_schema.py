@@ -16,6 +16,7 @@ NEW_KEYS = {
     "bnb_paged",
     "checkpoint_granularity",
     "deterministic",
+    "document_attention",
     "flat_master_weights",
     "loss_chunk_tokens",
     "te_fp8",

@@ -17,7 +17,11 @@ _DTYPES = {"fp32": torch.float32, "bfloat16": torch.bfloat16}
 def build_model(plan: RankPlan) -> tuple[GPTNeoX, torch.Tensor]:
     """The plan's model with random weights, and one micro-batch of tokens."""
     torch.manual_seed(5)
-    model = GPTNeoX(plan.architecture, checkpoint_layers=plan.checkpoint_layers)
+    model = GPTNeoX(
+        plan.architecture,
+        checkpoint_layers=plan.checkpoint_layers,
+        document_end=0 if plan.cuts_documents else None,
+    )
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(0, 0.02)

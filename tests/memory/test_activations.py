@@ -48,6 +48,18 @@ def test_saved_bytes_equal_autograd_s(kind: str, precision: str) -> None:
     assert measured == count_activations(plan) + log_probabilities + targets
 
 
+@pytest.mark.parametrize("kind", ["serial", "alibi", "alibi, grouped queries, local layers"])
+def test_masks_that_end_at_documents_are_kept_for_each_sequence(kind: str) -> None:
+    plan = make_plan(architecture=KINDS[kind], document_attention=True, train_micro_batch_size_per_gpu=3)
+    model, tokens = build_model(plan)
+    measured = measure_saved(model, tokens)
+    # Those for no document in particular are the model's own, which no backward pass asks for.
+    heads = plan.architecture.num_attention_heads if "alibi" in kind else 1
+    own = 4 * heads * plan.architecture.seq_length**2
+    log_probabilities, targets = 4 * plan.tokens * plan.architecture.vocab_size, 8 * plan.tokens + 4
+    assert measured == count_activations(plan) - own + log_probabilities + targets
+
+
 @pytest.mark.parametrize("chunk", [1, 2])
 def test_recomputed_layers_keep_their_input_only(chunk: int) -> None:
     plan = make_plan(num_layers=4, checkpoint_activations=True, checkpoint_num_layers=chunk)

@@ -119,5 +119,5 @@ def test_a_tensor_parallel_rank_saves_its_part_of_the_activations(
     shard = plan.architecture.padded_vocab_size // RANKS
     for rank, seen in enumerate(engines[case]):
         probabilities = 4 * plan.tokens * min(shard, plan.architecture.vocab_size - rank * shard)
-        # With them each target's place and whether it is this rank's own.
-        assert seen["saved"] == count_activations(plan) + probabilities + (8 + 1) * plan.tokens
+        # With them each target's place, whether it is this rank's own, and whether it counts.
+        assert seen["saved"] == count_activations(plan) + probabilities + (8 + 1 + 1) * plan.tokens

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from neox_train.model.linear_cross_entropy import linear_cross_entropy
-from neox_train.model.loss import cross_entropy
+from neox_train.model.loss import IGNORED, cross_entropy
 
 VOCAB_SIZE, PADDED, WIDTH = 37, 48, 16
 
@@ -15,6 +15,7 @@ def compute(chunk_tokens: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.
     hidden = torch.randn(2, 10, WIDTH, generator=draw).to(dtype).requires_grad_()
     weight = torch.randn(PADDED, WIDTH, generator=draw).to(dtype).requires_grad_()
     targets = torch.randint(VOCAB_SIZE, (2, 10), generator=draw)
+    targets[0, 3] = targets[1, 9] = IGNORED
     if chunk_tokens:
         loss = linear_cross_entropy(hidden, weight, targets, vocab_size=VOCAB_SIZE, chunk_tokens=chunk_tokens)
     else:

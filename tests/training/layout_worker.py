@@ -37,7 +37,8 @@ def run_layout(job: dict[str, Any], name: str, context: RankContext) -> None:
     config = resolve(dataset, run, world_size=context.world_size, **changes)
     context = place_on_grid(context, config)
     data = TrainingData.open(config)
-    engine, model = build_engine(config, Architecture.from_config(config), context)
+    masked_after = data.document_end if config.eod_mask_loss else None
+    engine, model = build_engine(config, Architecture.from_config(config), context, document_end=data.document_end)
     trainer = TrainerState()
     if restore is not None:
         trainer = restore_checkpoint(Path(restore), engine=engine, model=model, config=config)
@@ -48,11 +49,13 @@ def run_layout(job: dict[str, Any], name: str, context: RankContext) -> None:
         own.register_hook(lambda gradient: gradient * math.nan if trainer.step == poison_at else gradient)
     results = []
     while trainer.step < job["steps"]:
-        results.append(run_step(engine, batches, lr=schedule.lr_at(trainer.step), context=context))
+        results.append(
+            run_step(engine, batches, lr=schedule.lr_at(trainer.step), context=context, masked_after=masked_after)
+        )
         trainer.step += 1
         if trainer.step == save_at:
             save_checkpoint(run.checkpoints, engine=engine, model=model, config=config, trainer=trainer, digests={})
-    validation = measure_validation_loss(engine, data.validation_batches(config, context), context)
+    validation = measure_validation_loss(engine, data.validation_batches(config, context), context, masked_after)
     if context.is_main:
         record = {
             "losses": [result.loss for result in results],

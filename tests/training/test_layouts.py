@@ -50,9 +50,18 @@ WINDOWED: dict[str, Any] = {
     "sliding_window_width": 20,
     "attention_config": [[["global", "local"], 2]],
     "sparsity_config": {"block": 8, "num_local_blocks": 4},
+    "eod_mask_loss": True,
 }
+DOCUMENTS: dict[str, Any] = {**LLAMA, "document_attention": True, "eod_mask_loss": True}
 SINUSOIDAL: dict[str, Any] = {**NEOX, "pos_emb": "sinusoidal"}
-REFERENCES = {"neox": NEOX, "llama": LLAMA, "learned": LEARNED, "windowed": WINDOWED, "sinusoidal": SINUSOIDAL}
+REFERENCES = {
+    "neox": NEOX,
+    "llama": LLAMA,
+    "learned": LEARNED,
+    "windowed": WINDOWED,
+    "sinusoidal": SINUSOIDAL,
+    "documents": DOCUMENTS,
+}
 SELECTIVE = {"checkpoint_activations": True, "checkpoint_granularity": "selective"}
 RECOMPUTED = {"checkpoint_activations": True, "checkpoint_num_layers": 1}
 LAYOUTS: dict[int, dict[str, dict[str, Any]]] = {
@@ -82,6 +91,7 @@ MORE: dict[int, dict[str, dict[str, Any]]] = {
     2: {
         "neox-tp2-recomputed": {**NEOX, **SEQUENCE, **RECOMPUTED},
         "llama-pp2-recomputed": {**LLAMA, **PIPELINE, **RECOMPUTED, "gradient_accumulation_steps": 2},
+        "documents-sp2-recomputed": {**DOCUMENTS, **SEQUENCE, **RECOMPUTED},
         "neox-sp2-gas4": {**NEOX, **SEQUENCE, "gradient_accumulation_steps": 4},
         "llama-tp2": {**LLAMA, **TENSOR},
         "learned-sp2": {**LEARNED, **SEQUENCE},

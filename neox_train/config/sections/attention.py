@@ -32,6 +32,10 @@ class AttentionKeys(BaseModel):
     sliding_window_width: int | None = implemented(
         None, "Tokens that each position sees before its own, in global and flash layers; default all.", ge=1
     )
+    document_attention: bool = implemented(
+        False,
+        "New here: each token sees its own document only, and learned or sinusoidal positions count from its start.",
+    )
     sparsity_config: dict[str, Any] = implemented(
         {}, "Window of local layers: block (16 tokens) and num_local_blocks (4; half of them before a token's own)."
     )

@@ -46,7 +46,9 @@ class DataKeys(BaseModel):
     )
     allow_chopped: bool = refused(True, "Cut documents at sequence ends; false is for unpacked data.")
     short_seq_prob: float = harmless(0.1, "Without effect in GPT-NeoX too.")
-    eod_mask_loss: bool = refused(False, "Leave end-of-document tokens out of the loss.")
+    eod_mask_loss: bool = implemented(
+        False, "Leave the first token of the next document, predicted after an end-of-document token, out of the loss."
+    )
 
 
 class PreferenceDataKeys(BaseModel):

@@ -11,7 +11,20 @@ from neox_train.config.sections.whole import Whole
 
 Norm = Literal["layernorm", "rmsnorm", "scalenorm", "non_parametric_layernorm", "te_layernorm", "te_rmsnorm"]
 Positions = Literal["learned", "rotary", "sinusoidal", "rpe", "alibi", "none"]
-Activation = Literal["gelu", "geglu", "relu", "softsign", "swish", "mish", "silu", "reglu", "swiglu", "bilinear", "glu"]
+Activation = Literal[
+    "gelu",
+    "geglu",
+    "relu",
+    "squared_relu",
+    "softsign",
+    "swish",
+    "mish",
+    "silu",
+    "reglu",
+    "swiglu",
+    "bilinear",
+    "glu",
+]
 InitMethod = Literal[
     "normal",
     "scaled_normal",

@@ -7,14 +7,16 @@ from typing import Any, cast
 import torch
 import torch.distributed
 
+from neox_train.model.loss import IGNORED
 from neox_train.model.parallel.group import TensorGroup
 
 
 def vocabulary_cross_entropy(
     logits: torch.Tensor, targets: torch.Tensor, *, vocab_size: int, group: TensorGroup
 ) -> torch.Tensor:
-    """Mean negative log-likelihood in fp32; only one number a token and kind travels between the ranks.
+    """Mean negative log-likelihood in fp32 of the targets that are not IGNORED.
 
+    Only one number a token and kind travels between the ranks.
     ``logits`` [..., padded vocabulary / size] of this rank, ``targets`` int64 [...]. Columns past ``vocab_size`` take
     no part.
     """
@@ -46,15 +48,16 @@ class _VocabularyCrossEntropy(torch.autograd.Function):
         sums = torch.stack((probabilities.sum(-1), target.masked_fill(~is_own, 0.0)))
         torch.distributed.all_reduce(sums, group=group.process_group)
         total, target = sums
-        ctx.save_for_backward(probabilities.div_(total.unsqueeze(-1)), local, is_own)
+        kept = targets != IGNORED
+        ctx.save_for_backward(probabilities.div_(total.unsqueeze(-1)), local, is_own, kept)
         ctx.width, ctx.dtype = logits.shape[-1], logits.dtype
-        return (total.log() + highest - target).mean()
+        return ((total.log() + highest - target) * kept).sum() / kept.sum()
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
-        probabilities, local, is_own = ctx.saved_tensors
+        probabilities, local, is_own, kept = ctx.saved_tensors
         rows, valid = probabilities.shape
-        scale = gradients[0] / rows
+        scale = (gradients[0] / kept.sum() * kept).unsqueeze(-1)
         gradient = probabilities.new_empty((rows, ctx.width), dtype=ctx.dtype)
         gradient[:, valid:] = 0.0
         if valid:

@@ -1,7 +1,8 @@
 """One of two ranks that hold halves of the logits: ``python -m tests.model.parallel.loss_worker JOB``.
 
-JOB is a JSON list of cases with ``vocab_size``, ``padded`` and ``dtype``. Every rank compares its loss and its half of
-the logits' gradient with those of the whole logits, and leaves what it saw in ``seen-RANK.json`` beside JOB.
+JOB is a JSON list of cases with ``vocab_size``, ``padded`` and ``dtype``, perhaps ``ignored``: every so many targets.
+Every rank compares its loss and its half of the logits' gradient with those of the whole logits, and leaves what it saw
+in ``seen-RANK.json`` beside JOB.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 
-from neox_train.model.loss import cross_entropy
+from neox_train.model.loss import IGNORED, cross_entropy
 from neox_train.model.parallel.group import TensorGroup
 from neox_train.model.parallel.loss import vocabulary_cross_entropy
 from tests.memory.saved import record_peak
@@ -28,6 +29,8 @@ def compare(case: dict[str, Any], group: TensorGroup) -> dict[str, float]:
     vocab_size, padded, dtype = case["vocab_size"], case["padded"], getattr(torch, case["dtype"])
     whole = (4 * torch.randn(2, ROWS, padded, generator=generator)).to(dtype).requires_grad_()
     targets = torch.randint(0, vocab_size, (2, ROWS), generator=generator)
+    if case.get("ignored"):
+        targets[:, :: case["ignored"]] = IGNORED
     reference = cross_entropy(whole, targets, vocab_size=vocab_size)
     reference.backward()
     halves = (whole.detach().chunk(2, -1), whole.grad.chunk(2, -1))

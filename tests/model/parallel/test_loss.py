@@ -15,6 +15,7 @@ CASES: dict[str, dict[str, Any]] = {
     "without padding": {"vocab_size": 1024, "padded": 1024, "dtype": "float32"},
     "padding at the end": {"vocab_size": 1000, "padded": 1024, "dtype": "float32"},
     "one rank of padding alone": {"vocab_size": 300, "padded": 1024, "dtype": "float32"},
+    "targets that do not count": {"vocab_size": 1000, "padded": 1024, "dtype": "float32", "ignored": 3},
     "16 bits": {"vocab_size": 1000, "padded": 1024, "dtype": "bfloat16"},
 }
 TOKENS = 128

@@ -1,0 +1,16 @@
+"""Inputs and targets of training windows."""
+
+from __future__ import annotations
+
+import torch
+
+from neox_train.model.loss import IGNORED
+
+
+def split_windows(windows: torch.Tensor, masked_after: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs and targets, int64 [micro-batch, seq_length], of windows [micro-batch, seq_length + 1].
+
+    ``masked_after`` is a token whose successor is left out of the loss: the end of a document says nothing of the next.
+    """
+    inputs, targets = windows[:, :-1], windows[:, 1:]
+    return inputs, targets if masked_after is None else targets.masked_fill(inputs == masked_after, IGNORED)
