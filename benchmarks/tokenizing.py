@@ -19,6 +19,7 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def write_corpus(folder: Path, megabytes: float) -> tuple[int, list[str]]:
     return total, sample
 
 
-def run_side(python: str, name: str, *arguments: object) -> dict[str, float]:
+def run_side(python: str, name: str, *arguments: object) -> dict[str, Any]:
     """The record that a side prints last."""
     command = [python, str(SIDES / f"{name}.py"), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -90,7 +91,7 @@ def main() -> None:
             run_side(sys.executable, "neox_train_side", work / "corpus", tokenizer, work / "ours") for _ in range(3)
         ]
         seconds = {"neox-train": min(record["seconds"] for record in ours)}
-        fast = run_side(sys.executable, "gigatoken_side", work / "corpus", tokenizer)
+        gigatoken = run_side(sys.executable, "gigatoken_side", work / "corpus", tokenizer)
         seconds["tokenizers, 2 processes, .bin/.idx"] = run_side(
             sys.executable, "tokenizers_side", work / "corpus", tokenizer, work / "pair"
         )["seconds"]
@@ -98,6 +99,7 @@ def main() -> None:
         if arguments.datatrove_python:
             record = run_side(arguments.datatrove_python, "datatrove_side", work / "corpus", tokenizer, work / "trove")
             seconds["datatrove, 2 processes"] = record["seconds"]
+    fast = gigatoken["seconds"]
     rates = {side: num_bytes / 1e6 / spent for side, spent in seconds.items()}
     print(
         json.dumps(
@@ -109,7 +111,11 @@ def main() -> None:
                 "times_faster": {side: rates["neox-train"] / rate for side, rate in rates.items()},
                 "reading_alone_megabytes_per_second": num_bytes / 1e6 / min(record["reading_alone"] for record in ours),
                 "gigatoken_megabytes_per_second": {key: num_bytes / 1e6 / spent for key, spent in fast.items()},
-                "share_of_gigatoken_encoding": rates["neox-train"] / (num_bytes / 1e6 / fast["encode_batch_warm"]),
+                "share_of_gigatoken": {key: spent / seconds["neox-train"] for key, spent in fast.items()},
+                "cpu_seconds": {
+                    "neox-train": min(record["cpu_seconds"] for record in ours),
+                    **gigatoken["cpu_seconds"],
+                },
                 "identical_ids": equal,
             },
             indent=2,

@@ -24,10 +24,10 @@ spec = DatasetSpec.model_validate(
         "tokenizer": {"file": tokenizer},
     }
 )
-began = time.perf_counter()
+began, busy = time.perf_counter(), time.process_time()
 tokenize_dataset(spec, DatasetFolder(Path(target)), report=lambda line: print(line, file=sys.stderr))
-seconds = time.perf_counter() - began
+seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - busy
 began = time.perf_counter()
 for _ in read_documents(spec.source, list_sources(spec.source), make_tally(spec.source)):
     pass
-print(json.dumps({"seconds": seconds, "reading_alone": time.perf_counter() - began}))
+print(json.dumps({"seconds": seconds, "cpu_seconds": cpu_seconds, "reading_alone": time.perf_counter() - began}))

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from neox_train.data.encoding import encode_corpus
+from neox_train.data.fingerprinting import fingerprint_alongside
 from neox_train.data.installation import describe_origin, install_dataset, scratch_folder
 from neox_train.data.manifest import Dropped, Manifest, Split, make_manifest
 from neox_train.data.shards import store_dtype
-from neox_train.data.sources import SourceFile, fingerprint_sources, summarise_sources, write_sources
+from neox_train.data.sources import SourceFile, summarise_sources, write_sources
 from neox_train.data.survey import make_tokenizer, survey_corpus
 from neox_train.data.tokenizer import TextTokenizer
 from neox_train.errors import DataError
@@ -24,13 +25,12 @@ def build_dataset(
     spec: DatasetSpec, folder: DatasetFolder, files: Sequence[SourceFile], report: Callable[[str], None]
 ) -> Manifest:
     """Build the dataset in a scratch folder inside ``folder`` and put it into place; a failure leaves no rest."""
-    with scratch_folder(folder) as scratch:
-        # Hashes come first: a file that changes while it is read is then found changed by the next call.
-        records = fingerprint_sources(files)
-        corpus = survey_corpus(spec, files, sum(record["bytes"] for record in records), report)
+    with scratch_folder(folder) as scratch, fingerprint_alongside(files) as fingerprints:
+        corpus = survey_corpus(spec, files, report)
         tokenizer = make_tokenizer(corpus, scratch.tokenizer, report)
         tokenizer_sha256 = sha256_file(scratch.tokenizer)
         encoded = encode_corpus(corpus, tokenizer, tokenizer_sha256, scratch.shard, report)
+        records = fingerprints()
         write_sources(scratch.path, records)
         manifest = describe_dataset(spec, tokenizer, tokenizer_sha256, encoded.splits, encoded.dropped, records)
         install_dataset(scratch, folder, manifest)

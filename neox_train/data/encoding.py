@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +19,7 @@ from neox_train.data.long_encoding import LongEncoder
 from neox_train.data.manifest import Dropped, Split
 from neox_train.data.prefetching import prefetch
 from neox_train.data.progress import show_progress
-from neox_train.data.shards import SplitWriter
+from neox_train.data.shards import SplitWriter, store_dtype
 from neox_train.data.survey import Corpus
 from neox_train.data.tokenizer import TextTokenizer
 
@@ -76,19 +78,21 @@ def _write_splits(
         for name in corpus.spec.splits.model_dump()
     }
     documents, tally = corpus.read()
-    batches = prefetch(make_batches(documents, corpus.splitter))
+    # Reading, encoding and writing go on side by side; a long document is encoded while it is written, hence the lock.
+    encode = _one_at_a_time(encode)
+    batches = prefetch(_encode(make_batches(documents, corpus.splitter), encode))
     long_encoder = LongEncoder(tokenizer, encode)
     without_token = 0
     try:
         with show_progress("encoding", corpus.num_bytes) as advance:
-            for batch in batches:
+            for batch, encoded in batches:
                 if isinstance(batch, LongBatch):
                     pieces = long_encoder.encode(batch.document)
                     without_token += not writers[batch.split].append_pieces(pieces, batch.num_bytes)
                 else:
-                    encoded = encode([document.text for document in batch.documents])
+                    assert encoded is not None
                     without_token += int((np.diff(encoded.offsets) == 0).sum())
-                    _append(batch, encoded, writers, tokenizer.eod_id)
+                    _append(batch, encoded, writers, tokenizer.eod_id, store_dtype(tokenizer.vocab_size))
                 advance(batch.num_bytes)
         # Only now: until here the tally belongs to the thread that reads.
         tally.empty_documents += without_token
@@ -99,11 +103,38 @@ def _write_splits(
             writer.close()
 
 
-def _append(batch: Batch, encoded: EncodedBatch, writers: dict[str, SplitWriter], eod_id: int) -> None:
-    """Give every run of neighbours of one split to its writer at once, each document closed by ``eod_id``."""
+def _one_at_a_time(encode: Callable[[Sequence[str]], EncodedBatch]) -> Callable[[Sequence[str]], EncodedBatch]:
+    lock = threading.Lock()
+
+    def encode_alone(texts: Sequence[str]) -> EncodedBatch:
+        with lock:
+            return encode(texts)
+
+    return encode_alone
+
+
+def _encode(
+    batches: Iterator[Batch | LongBatch], encode: Callable[[Sequence[str]], EncodedBatch]
+) -> Iterator[tuple[Batch | LongBatch, EncodedBatch | None]]:
+    """Yield batches with their ids, None for a long document, which the writer asks for piece by piece."""
+    with closing(prefetch(batches)) as ready:
+        for batch in ready:
+            if isinstance(batch, LongBatch):
+                yield batch, None
+            else:
+                yield batch, encode([document.text for document in batch.documents])
+
+
+def _append(batch: Batch, encoded: EncodedBatch, writers: dict[str, SplitWriter], eod_id: int, dtype: np.dtype) -> None:
+    """Give every run of neighbours of one split to its writer at once, each document closed by ``eod_id``.
+
+    Ids are narrowed to the store's ``dtype`` first, which halves what is moved; one that does not fit is refused by
+    the writer.
+    """
     lengths = np.diff(encoded.offsets)
     kept = np.flatnonzero(lengths)
-    tokens = np.insert(encoded.ids, encoded.offsets[1:][kept], eod_id)
+    ids = encoded.ids.astype(dtype) if encoded.ids.max(initial=0) <= np.iinfo(dtype).max else encoded.ids
+    tokens = np.insert(ids, encoded.offsets[1:][kept], eod_id)
     lengths = lengths[kept] + 1
     ends = np.concatenate([[0], np.cumsum(lengths)])
     first = 0

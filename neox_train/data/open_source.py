@@ -16,6 +16,8 @@ from neox_train.data.sources import SourceFile
 from neox_train.data.zstandard_file import open_zstandard
 from neox_train.errors import DataError
 
+_BUFFER_BYTES = 1 << 20
+
 
 @contextmanager
 def open_source(file: SourceFile, tally: Tally) -> Iterator[IO[bytes]]:
@@ -46,4 +48,4 @@ def _open(path: Path) -> IO[bytes]:
         return lzma.open(path, "rb")
     if suffix == ".zst":
         return open_zstandard(path)
-    return open(path, "rb")
+    return open(path, "rb", buffering=_BUFFER_BYTES)

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from neox_train.config.layout import shard_name
 from neox_train.data.encoding import Encoder, encode_corpus
+from neox_train.data.fingerprinting import fingerprint_alongside
 from neox_train.data.installation import scratch_folder
 from neox_train.data.manifest import Dropped, Record, Split
 from neox_train.data.shard_plan import ShardPlan, require_unchanged
-from neox_train.data.sources import SourceFile, fingerprint_sources
+from neox_train.data.sources import SourceFile
 from neox_train.data.splits import Splitter
 from neox_train.data.survey import Corpus
 from neox_train.data.tokenizer import load_tokenizer
@@ -101,12 +102,13 @@ def _encode(
     report: Callable[[str], None],
     encoder: Encoder,
 ) -> Part:
-    records = fingerprint_sources(files)
     splitter = Splitter(spec.splits.model_dump(), spec.seed, None, bounds=plan.bounds)
-    corpus = Corpus(spec, files, splitter, sum(record["bytes"] for record in records))
+    corpus = Corpus(spec, files, splitter, sum(file.path.stat().st_size for file in files))
     tokenizer = load_tokenizer(target.tokenizer, spec.end_of_document)
-    encoded = encode_corpus(corpus, tokenizer, plan.tokenizer_sha256, scratch.shard, report, encoder=encoder)
-    return Part(splits=encoded.splits, dropped=encoded.dropped, encoder=encoded.encoder, sources=tuple(records))
+    with fingerprint_alongside(files) as fingerprints:
+        encoded = encode_corpus(corpus, tokenizer, plan.tokenizer_sha256, scratch.shard, report, encoder=encoder)
+        records = tuple(fingerprints())
+    return Part(splits=encoded.splits, dropped=encoded.dropped, encoder=encoded.encoder, sources=records)
 
 
 def _place_files(part: Part, folder_name: str) -> Part:

@@ -61,7 +61,7 @@ def make_plan(
         return found
     place = folder.generation(key)
     make_folder(place.path)
-    corpus = survey_corpus(spec, files, sum(record["bytes"] for record in records), report)
+    corpus = survey_corpus(spec, files, report)
     make_tokenizer(corpus, place.tokenizer, report)
     plan = ShardPlan(
         key=key,

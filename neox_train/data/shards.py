@@ -1,16 +1,20 @@
-"""Writing a split's tokens: a shard streams to a raw file and becomes one HDF5 file with contiguous datasets.
+"""Writing a split's tokens: a shard streams to a file that becomes one HDF5 file with contiguous datasets.
 
-Contiguous, because a reader then maps the tokens by their offset in the file. HDF5 cannot grow a contiguous dataset,
-hence the raw file in between; memory stays at one document's ids and one shard's document lengths.
+Contiguous, because a reader then maps the tokens by their offset in the file. HDF5 cannot grow a contiguous dataset, so
+the tokens are written by plain writes behind a gap, at the offset that HDF5 gives the first dataset whatever its size;
+when their number is known HDF5 lays out a file of that size, and what it wrote around the tokens goes around these.
+Memory stays at one batch's ids and one shard's document lengths.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from array import array
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +161,7 @@ class _RawShard:
         self._raw_path = path.with_name(f".{path.name}.raw-{os.getpid()}")
         with storage_errors(path):
             self._raw = open(self._raw_path, "wb", buffering=_BUFFER_BYTES)  # noqa: SIM115
+            self._raw.seek(_tokens_offset(dtype))
 
     @property
     def tokens(self) -> int:
@@ -185,18 +190,19 @@ class _RawShard:
         self._offsets.append(self.tokens + tokens)
 
     def finish(self, attributes: dict[str, int | str]) -> Shard:
-        temporary = self._path.with_name(f".{self._path.name}.tmp-{os.getpid()}")
+        layout = self._path.with_name(f".{self._path.name}.layout-{os.getpid()}")
         try:
             with storage_errors(self._path):
                 self._raw.close()
                 self._require_room()
-                position = _create_hdf5(temporary, self._dtype, self._offsets, attributes)
-                _copy_into(self._raw_path, temporary, position)
-                flush_to_disk(temporary)
-                os.replace(temporary, self._path)
+                start = _create_hdf5(layout, self._dtype, self._offsets, attributes)
+                stop = start + self.tokens * self._dtype.itemsize
+                _copy_around(layout, self._raw_path, start, stop)
+                flush_to_disk(self._raw_path)
+                os.replace(self._raw_path, self._path)
                 flush_to_disk(self._path.parent)
         finally:
-            temporary.unlink(missing_ok=True)
+            layout.unlink(missing_ok=True)
             self.discard()
         return Shard(
             file=self._path.name,
@@ -213,7 +219,7 @@ class _RawShard:
         self._raw_path.unlink(missing_ok=True)
 
     def _require_room(self) -> None:
-        needed = self.tokens * self._dtype.itemsize + len(self._offsets) * 8 + _HEADER_BYTES
+        needed = 2 * (len(self._offsets) * 8 + _HEADER_BYTES)
         free = free_bytes(self._path)
         if free < needed:
             raise StorageError(
@@ -242,8 +248,16 @@ def _create_hdf5(path: Path, dtype: np.dtype, offsets: array[int], attributes: d
         return int(tokens.get_offset())
 
 
-def _copy_into(source: Path, target: Path, position: int) -> None:
-    """Copy the raw tokens to their place by plain writes: an error then carries the system's own number."""
-    with open(source, "rb") as raw, open(target, "r+b") as file:
-        file.seek(position)
-        shutil.copyfileobj(raw, file, _BUFFER_BYTES)
+def _copy_around(layout: Path, target: Path, start: int, stop: int) -> None:
+    """Copy what lies before byte ``start`` and from ``stop`` on; ``target`` has the tokens between."""
+    with open(layout, "rb") as source, open(target, "r+b") as file:
+        file.write(source.read(start))
+        file.seek(stop)
+        source.seek(stop)
+        shutil.copyfileobj(source, file, _BUFFER_BYTES)
+
+
+@cache
+def _tokens_offset(dtype: np.dtype) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        return _create_hdf5(Path(folder) / "one.h5", dtype, array("q", [0, 1]), {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,15 +46,17 @@ class Corpus:
         return read_documents(self.spec.source, self.files, tally), tally
 
 
-def survey_corpus(
-    spec: DatasetSpec, files: Sequence[SourceFile], source_bytes: int, report: Callable[[str], None]
-) -> Corpus:
+def survey_corpus(spec: DatasetSpec, files: Sequence[SourceFile], report: Callable[[str], None]) -> Corpus:
     """Read a small corpus whole: its shares are exact then. Of a large one the shares alone are the rule; reading ends
     where it has proved large. Raises DataError where no document is left.
     """
+    shares = spec.splits.model_dump()
+    source_bytes = sum(file.path.stat().st_size for file in files)
+    if spec.tokenizer.file is not None and max(shares.values()) == sum(shares.values()):
+        # All is one split, and nothing is to be trained on: there is nothing to find out.
+        return Corpus(spec, files, Splitter(shares, spec.seed, None), source_bytes)
     tally = make_tally(spec.source)
     keys = KeyCollection(spec.seed)
-    shares = spec.splits.model_dump()
     kept: list[AnyDocument] = []
     documents, num_bytes = 0, 0
     with show_progress("reading", source_bytes) as advance:
@@ -81,10 +82,13 @@ def make_tokenizer(corpus: Corpus, target: Path, report: Callable[[str], None]) 
     """The dataset's tokenizer, copied to ``target`` or trained there on the train split."""
     choice, end_of_document = corpus.spec.tokenizer, corpus.spec.end_of_document
     if choice.file is not None:
-        load_tokenizer(Path(choice.file), end_of_document)
+        try:
+            content = Path(choice.file).read_bytes()
+        except OSError as error:
+            raise DataError(f"tokenizer {choice.file} cannot be read ({error.strerror}); correct the path") from error
         with storage_errors(target):
-            shutil.copyfile(choice.file, target)
-        return load_tokenizer(target, end_of_document)
+            target.write_bytes(content)
+        return load_tokenizer(target, end_of_document, name=choice.file)
     assert choice.vocab_size is not None
     with show_progress("training the tokenizer", corpus.num_bytes) as advance:
         tokenizer = train_byte_level_bpe(

@@ -80,8 +80,12 @@ class TextTokenizer:
         return str(self._tokenizer.decode([int(token) for token in ids], skip_special_tokens=False))
 
 
-def load_tokenizer(path: Path, eod_token: str = END_OF_DOCUMENT) -> TextTokenizer:
-    """Load a ``tokenizer.json``; raises DataError where it cannot be read or lacks ``eod_token``."""
+def load_tokenizer(path: Path, eod_token: str = END_OF_DOCUMENT, *, name: str | None = None) -> TextTokenizer:
+    """Load a ``tokenizer.json``; raises DataError where it cannot be read or lacks ``eod_token``.
+
+    ``name`` is how sentences call it where it is a copy.
+    """
+    name = name or str(path)
     from tokenizers import Tokenizer
 
     try:
@@ -93,9 +97,9 @@ def load_tokenizer(path: Path, eod_token: str = END_OF_DOCUMENT) -> TextTokenize
     except Exception as error:
         # The library raises plain Exception for whatever its parser finds wrong.
         raise DataError(
-            f"{path} is no tokenizer.json of the Hugging Face tokenizers library ({error}); export it again"
+            f"{name} is no tokenizer.json of the Hugging Face tokenizers library ({error}); export it again"
         ) from error
-    return TextTokenizer(tokenizer, eod_token, str(path))
+    return TextTokenizer(tokenizer, eod_token, name)
 
 
 def _special_tokens(tokenizer: Tokenizer) -> list[str]:

@@ -8,7 +8,8 @@ import pytest
 from neox_train.config.pipeline import SourceSpec
 from neox_train.data.corpus import make_tally, read_documents
 from neox_train.data.documents import Document, Tally
-from neox_train.data.sources import list_sources
+from neox_train.data.fingerprinting import fingerprint_alongside
+from neox_train.data.sources import fingerprint_sources, list_sources
 from neox_train.errors import DataError
 
 LINES = "".join(json.dumps({"text": f"line {index}"}) + "\n" for index in range(5)).encode()
@@ -180,3 +181,18 @@ def test_a_link_to_nothing_is_named_and_links_repeat_no_file(tmp_path):
 def test_what_the_standard_library_reads_is_read(tmp_path, line):
     (tmp_path / "a.jsonl").write_bytes(line)
     assert [document.text for document in read(files(tmp_path / "a.jsonl"))[0]] == [json.loads(line)["text"]] == ["a"]
+
+
+def test_a_file_that_changes_while_it_is_read_is_told(tmp_path):
+    (tmp_path / "a.txt").write_text("first")
+    (source,) = list_sources(files(tmp_path / "a.txt"))
+    with fingerprint_alongside([source]) as fingerprints:
+        (record,) = fingerprints()
+        assert record == fingerprint_sources([source])[0]
+    with fingerprint_alongside([source]) as fingerprints:
+        (tmp_path / "a.txt").write_text("later")
+        with pytest.raises(DataError, match=r"a\.txt changed while it was read; repeat the same command"):
+            fingerprints()
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(DataError, match=r"a\.txt cannot be read"), fingerprint_alongside([source]):
+        pass
