@@ -149,5 +149,7 @@ def _shared_objections(a: Architecture) -> list[str]:
     objections = [] if a.pos_emb == "rotary" else [f"pos_emb: {a.pos_emb}"]
     if a.qk_norm:
         objections.append("use_qk_layernorm: true")
+    if a.tied_embeddings and a.mup_embedding_multiplier != a.output_multiplier:
+        objections.append("use_mup with tied embeddings")
     kinds = sorted(set(a.attention_layers) - {"global", "flash"})
     return objections + [f"attention_config: {kind}" for kind in kinds]

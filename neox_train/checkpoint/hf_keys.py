@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 
 from neox_train.checkpoint.hf_config import choose_family
+from neox_train.checkpoint.mup_folding import fold_mup
 from neox_train.config.architecture import Architecture
 from neox_train.config.parameters import list_parameters
 
@@ -56,7 +57,7 @@ def to_hf(row: KeyRow, weights: Mapping[str, torch.Tensor], architecture: Archit
     """The Hugging Face tensors of one row, cut from canonical ``weights`` (vocabulary padding, if any, is dropped)."""
     if row.canonical is None:
         return {name: torch.full(row.shape, row.fill) for name in row.hf}
-    tensor = weights[row.canonical]
+    tensor = fold_mup(row.canonical, weights[row.canonical], architecture)
     if row.shape and tensor.shape[0] > row.shape[0]:
         tensor = tensor[: row.shape[0]]
     if tuple(tensor.shape) != row.shape:

@@ -56,11 +56,25 @@ class Architecture:
     """Tokens of a block of a ``local`` layer."""
     local_blocks: int = 4
     """Blocks of a ``local`` layer's window; half of them lie before a token's own."""
+    mup_width: float | None = None
+    """muP: ``hidden_size`` over that of the tuned model; None without muP."""
+    mup_embedding_multiplier: float = 1.0
+    mup_init_scale: float = 1.0
 
     @property
     def head_dim(self) -> int:
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def attention_scale(self) -> float:
+        """Factor of the scores: muP's falls with the width, because trained queries and keys are correlated."""
+        return 1.0 / self.head_dim if self.mup_width else self.head_dim**-0.5
+
+    @property
+    def output_multiplier(self) -> float:
+        """Factor of the hidden states that the logits are made from."""
+        return 1.0 / self.mup_width if self.mup_width else 1.0
 
     @property
     def rotary_dim(self) -> int:
@@ -117,6 +131,9 @@ class Architecture:
             init_method=config.init_method,
             output_layer_init_method=config.output_layer_init_method,
             init_method_std=config.init_method_std,
+            mup_width=config.hidden_size / config.mup_base_hidden_size if config.mup_base_hidden_size else None,
+            mup_embedding_multiplier=config.mup_embedding_mult if config.use_mup else 1.0,
+            mup_init_scale=config.mup_init_scale if config.use_mup else 1.0,
             qk_norm=config.use_qk_layernorm,
             sliding_window=config.sliding_window_width,
             local_block=config.sparsity_config.get("block", 16),

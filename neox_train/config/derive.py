@@ -9,6 +9,7 @@ from neox_train.config.batches import derive_batches
 from neox_train.config.conflict import ConflictError
 from neox_train.config.decay_span import default_decay_iters
 from neox_train.config.layers import derive_ffn_width, expand_attention
+from neox_train.config.mup import derive_mup_base
 from neox_train.config.optimizer import fill_optimizer, fill_zero
 from neox_train.config.precision import derive_precision, fill_fp16
 from neox_train.config.rules import check_rules
@@ -36,6 +37,7 @@ def derive_values(keys: NeoxKeys, world_size: int | None, vocab_size: int | None
         keys.hidden_size, keys.intermediate_size, keys.expansion_factor, keys.mlp_multiple_of, keys.activation
     )
     _check_width(values["ffn_width"], values["model_parallel_size"])
+    values["mup_base_hidden_size"] = derive_mup_base(keys)
     values["norm_epsilon"] = _choose_epsilon(keys)
     values["vocab_size"] = vocab_size
     values["padded_vocab_size"] = None

@@ -19,7 +19,7 @@ class OptimizerGroup:
     is_embedding: bool = False
     """Embedding tables in a group of their own, whose states stay in 32 bits beside 8-bit ones."""
     is_hidden_matrix: bool = False
-    """The layers' matrices in a group of their own, which Muon steps."""
+    """The layers' matrices in a group of their own: Muon steps them, muP has a learning rate for them."""
 
 
 def cut_groups(
@@ -32,7 +32,7 @@ def cut_groups(
     members: dict[tuple[bool, bool, bool], list[Parameter]] = {}
     for parameter in table:
         is_embedding = embeddings_apart and parameter.name.startswith(_EMBEDDINGS)
-        is_matrix = matrices_apart and parameter.name.startswith("layers.") and len(parameter.shape) == 2
+        is_matrix = matrices_apart and parameter.is_hidden_matrix
         members.setdefault((is_embedding, is_matrix, decay and parameter.decays), []).append(parameter)
     return [
         OptimizerGroup(parameters=tuple(found), decays=decays, is_embedding=is_embedding, is_hidden_matrix=is_matrix)

@@ -37,6 +37,11 @@ class Parameter:
     """Equal parts along ``shard_dim`` that are each cut by themselves: a gated MLP's gate and up projection."""
 
     @property
+    def is_hidden_matrix(self) -> bool:
+        """Whether it is a matrix of a layer: both sides grow with the width."""
+        return self.name.startswith("layers.") and len(self.shape) == 2
+
+    @property
     def count(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)

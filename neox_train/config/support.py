@@ -114,6 +114,10 @@ def _list_optimizer(config: NeoxConfig) -> list[str]:
         problems.append(f"use_bnb_optimizer with optimizer.type {kind} (built: Adam, Lion)")
     if config.bnb_paged and not config.use_bnb_optimizer:
         problems.append("bnb_paged: true without use_bnb_optimizer (set it to true)")
+    if config.use_mup and kind not in ("adam", "adamw"):
+        problems.append(f"use_mup with optimizer.type {kind} (built: Adam)")
+    if config.use_mup and config.te_mha:
+        problems.append("use_mup with te_mha")
     if kind == "muon":
         problems += _list_muon(config)
     return problems

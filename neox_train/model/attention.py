@@ -31,6 +31,8 @@ class SelfAttention(nn.Module):
         self._random = layers.cut_random
         self.query_key_value = layers.column_linear(a.hidden_size, a.qkv_rows, bias=a.attention_bias)
         self._needs_mask = a.needs_mask(kind)
+        # None is the kernels' own 1 / sqrt(head width).
+        self._scale = a.attention_scale if a.mup_width else None
         self.dense = layers.row_linear(a.hidden_size, a.hidden_size, bias=a.attention_bias)
         self.qk_layernorm = layers.norm(a) if a.qk_norm else None
 
@@ -55,6 +57,7 @@ class SelfAttention(nn.Module):
                 dropout_p=dropout,
                 attn_mask=mask,
                 is_causal=mask is None,
+                scale=self._scale,
                 enable_gqa=self._queries_per_group > 1,
             )
         return self.dense(context.transpose(1, 2).reshape(batch, sequence, -1))

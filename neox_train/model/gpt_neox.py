@@ -62,6 +62,7 @@ class GPTNeoX(nn.Module):
         self.loss_chunk_tokens = loss_chunk_tokens
         self._stack_context, self._recompute = stack_context, recompute
         self._document_end = document_end
+        self._embedding_multiplier, self._output_multiplier = a.mup_embedding_multiplier, a.output_multiplier
         self._rotary = Rotary(a.rotary_dim, a.rotary_emb_base) if a.pos_emb == "rotary" else None
         self.drop = HiddenDropout(a.hidden_dropout, layers.shared_random)
         self._sinusoidal = Sinusoidal(a.hidden_size) if a.pos_emb == "sinusoidal" else None
@@ -82,6 +83,8 @@ class GPTNeoX(nn.Module):
         documents = None if self._document_end is None else number_documents(tokens, self._document_end)
         hidden = self.embed(tokens, documents)
         hidden = self.final_norm(self.run_layers(hidden, length=tokens.shape[1], documents=documents))
+        if self._output_multiplier != 1.0:
+            hidden = hidden * self._output_multiplier
         if targets is not None and self.loss_chunk_tokens:
             return linear_cross_entropy(
                 hidden,
@@ -110,7 +113,7 @@ class GPTNeoX(nn.Module):
         if self._sinusoidal is not None:
             table = self._sinusoidal.table(tokens.shape[1], device=hidden.device, dtype=hidden.dtype)
             hidden = hidden + _place(self._factory.share_sequence(table), documents)
-        return self.drop(hidden)
+        return self.drop(hidden * self._embedding_multiplier if self._embedding_multiplier != 1.0 else hidden)
 
     def run_layers(self, hidden: torch.Tensor, *, length: int, documents: torch.Tensor | None = None) -> torch.Tensor:
         """Every block in turn, [batch, sequence, hidden] to the same shape, for sequences of ``length`` tokens."""

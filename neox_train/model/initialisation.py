@@ -45,7 +45,13 @@ def draw(parameter: Parameter, architecture: Architecture, seed: int) -> torch.T
     values = torch.zeros(parameter.shape)
     drawn = values[: a.vocab_size] if parameter.is_vocabulary else values
     _fill(drawn, method, a, make_generator(seed, parameter.name))
-    return values
+    return values.mul_(mup_scale(parameter, a)) if a.mup_width else values
+
+
+def mup_scale(parameter: Parameter, architecture: Architecture) -> float:
+    """muP's factor of initial values: the deviation of a layer's matrices falls with the root of the width."""
+    width = architecture.mup_width if parameter.is_hidden_matrix else None
+    return architecture.mup_init_scale / math.sqrt(width or 1.0)
 
 
 def make_generator(seed: int, name: str) -> torch.Generator:

@@ -10,6 +10,7 @@ from neox_train.config.support import EIGHT_BIT_TYPES, OPTIMIZER_PARAMS
 from neox_train.errors import NotBuiltError
 from neox_train.training.lion import Lion
 from neox_train.training.muon import MuonWithAdamW
+from neox_train.training.parameter_groups import RATE_FACTOR
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
@@ -52,9 +53,9 @@ def build_8bit_optimizer(config: NeoxConfig, groups: ParameterGroups) -> torch.o
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
-    """Set the learning rate of every group."""
+    """Set the learning rate of every group, times its own factor where it has one (muP)."""
     for group in optimizer.param_groups:
-        group["lr"] = lr
+        group["lr"] = lr * group.get(RATE_FACTOR, 1.0)
 
 
 def select_params(config: NeoxConfig) -> dict[str, Any]:

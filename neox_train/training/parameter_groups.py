@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 STATE_BITS = "state_bits"
 """Key of a group whose optimizer states have this many bits, whatever the optimizer's own."""
+RATE_FACTOR = "rate_factor"
+"""Key of a group whose learning rate is the schedule's times this."""
 STEPPED_BY_MUON = "stepped_by_muon"
 """Key of a group of hidden matrices that Muon steps."""
 
@@ -31,18 +33,20 @@ def group_parameters(
     table = [entry for entry in list_parameters(architecture) if is_whole or entry.name in parameters]
     if set(parameters) != {entry.name for entry in table}:
         raise ValueError("the model's parameters are not those of the canonical table")
+    width = architecture.mup_width
     groups = cut_groups(
         table,
         decay=config.weight_decay > 0,
         embeddings_apart=config.use_bnb_optimizer,
-        matrices_apart=config.optimizer_type == "muon",
+        matrices_apart=config.optimizer_type == "muon" or config.use_mup,
     )
     return [
         {
             "params": [parameters[entry.name] for entry in group.parameters],
             "weight_decay": config.weight_decay if group.decays else 0.0,
             **({STATE_BITS: 32} if group.is_embedding else {}),
-            **({STEPPED_BY_MUON: True} if group.is_hidden_matrix else {}),
+            **({STEPPED_BY_MUON: True} if group.is_hidden_matrix and config.optimizer_type == "muon" else {}),
+            **({RATE_FACTOR: 1.0 / width} if group.is_hidden_matrix and width else {}),
         }
         for group in groups
     ]

@@ -102,6 +102,7 @@ class EmbeddingLayer(nn.Module):
             if reads_tokens and a.pos_emb == "learned"
             else None
         )
+        self._multiplier, self._output_multiplier = a.mup_embedding_multiplier, a.output_multiplier
         is_sinusoidal = reads_tokens and a.pos_emb == "sinusoidal"
         self._sinusoidal = Sinusoidal(a.hidden_size) if is_sinusoidal else None
 
@@ -113,11 +114,11 @@ class EmbeddingLayer(nn.Module):
         if self._sinusoidal is not None:
             table = self._sinusoidal.table(tokens.shape[1], device=hidden.device, dtype=hidden.dtype)
             hidden = hidden + self._layers.share_sequence(table)
-        return self.drop(hidden)
+        return self.drop(_multiply(hidden, self._multiplier))
 
     def project(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits by the tied embeddings."""
-        return self._layers.project(hidden, self.word_embeddings.weight)
+        return self._layers.project(_multiply(hidden, self._output_multiplier), self.word_embeddings.weight)
 
 
 class BlockLayer(nn.Module):
@@ -162,10 +163,11 @@ class OutputLayer(nn.Module):
     def __init__(self, architecture: Architecture, layers: LayerFactory) -> None:
         super().__init__()
         self.output = layers.column_linear(architecture.hidden_size, architecture.padded_vocab_size, bias=False)
+        self._multiplier = architecture.output_multiplier
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden states to logits."""
-        return self.output(hidden)
+        return self.output(_multiply(hidden, self._multiplier))
 
 
 def list_specs(architecture: Architecture, layers: LayerFactory) -> list[LayerSpec]:
@@ -203,6 +205,10 @@ def _loss_of(a: Architecture, layers: LayerFactory) -> Callable[[torch.Tensor, t
         return layers.cross_entropy(logits, targets, vocab_size=a.vocab_size)
 
     return loss
+
+
+def _multiply(hidden: torch.Tensor, factor: float) -> torch.Tensor:
+    return hidden if factor == 1.0 else hidden * factor
 
 
 def _run(chunk: list[Callable[[torch.Tensor], torch.Tensor]], values: torch.Tensor) -> torch.Tensor:

@@ -48,6 +48,13 @@ MISTRAL = [
 ]
 
 
+MUP = [
+    {"mup_width": 2.0, "mup_embedding_multiplier": 3.0, "residual": "parallel"},
+    _BARE | {"activation": "swiglu", "num_kv_heads": 2, "mup_width": 4.0, "mup_embedding_multiplier": 0.5},
+    {"mup_width": 4.0, "mup_embedding_multiplier": 0.25, "tied_embeddings": True},
+]
+
+
 def _ids(changes: dict[str, Any]) -> str:
     return "-".join(str(value) for value in changes.values())
 
@@ -64,7 +71,7 @@ def _load(architecture: Any, tensors: dict[str, torch.Tensor]) -> transformers.P
     return model.eval()
 
 
-@pytest.mark.parametrize("changes", GPT_NEOX + LLAMA + MISTRAL, ids=_ids)
+@pytest.mark.parametrize("changes", GPT_NEOX + LLAMA + MISTRAL + MUP, ids=_ids)
 def test_logits_equal_those_of_transformers(changes: dict[str, Any]) -> None:
     architecture = make_architecture(**changes)
     ours = make_random_model(architecture)

@@ -19,6 +19,7 @@ NEW_KEYS = {
     "document_attention",
     "flat_master_weights",
     "loss_chunk_tokens",
+    "mup_base_hidden_size",
     "te_fp8",
     "te_fp8_recipe",
     "torch_compile",

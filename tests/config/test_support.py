@@ -57,6 +57,14 @@ def test_what_trains(change: dict[str, object]) -> None:
         ({"optimizer": {"type": "SGD", "params": {"lr": 0.1}}, "use_bnb_optimizer": True}, "use_bnb_optimizer with"),
         ({"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}}, "offload_optimizer"),
         ({"checkpoint_granularity": "selective"}, "checkpoint_granularity: selective without checkpoint_activations"),
+        (
+            {"use_mup": True, "mup_base_hidden_size": 16, "optimizer": {"type": "Lion", "params": {"lr": 0.1}}},
+            "use_mup with",
+        ),
+        (
+            {"document_attention": True, "pipe_parallel_size": 2, "processes": 2},
+            "document_attention with pipe_parallel",
+        ),
         ({"bnb_paged": True}, "bnb_paged: true without use_bnb_optimizer"),
         ({"optimizer": {"type": "Muon", "params": {"lr": 0.1}}, "zero_optimization": {"stage": 1}}, "Muon with zero"),
         ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param"),

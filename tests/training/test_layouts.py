@@ -34,7 +34,14 @@ LLAMA: dict[str, Any] = {
     "no_weight_tying": False,
     "num_layers": 4,
 }
-LEARNED: dict[str, Any] = {**NEOX, "gpt_j_residual": False, "pos_emb": "learned"}
+LEARNED: dict[str, Any] = {
+    **NEOX,
+    "gpt_j_residual": False,
+    "pos_emb": "learned",
+    "use_mup": True,
+    "mup_base_hidden_size": 32,
+    "mup_embedding_mult": 2.0,
+}
 
 
 def zero(stage: int) -> dict[str, Any]:

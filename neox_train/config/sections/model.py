@@ -106,13 +106,20 @@ class InitialisationKeys(BaseModel):
     init_method: InitMethod = implemented("normal", "Initial values of embeddings and of each block's first matrices.")
     output_layer_init_method: InitMethod = implemented("scaled_normal", "Initial values of each block's last matrices.")
     init_method_std: float = implemented(0.02, "Standard deviation of normal initial values.", gt=0)
-    use_mup: bool = refused(False, "Maximal-update parametrisation.")
-    coord_check: bool = refused(False, "muP: plot coordinate checks.")
-    save_base_shapes: bool = refused(False, "muP: write base shapes.")
-    base_shapes_file: str | None = refused(None, "muP: base shapes.")
-    mup_init_scale: float = harmless(1.0, "muP; read only with use_mup.")
+    use_mup: bool = implemented(
+        False, "Maximal-update parametrisation: hyper-parameters tuned on a narrow model hold for a wider one (Adam)."
+    )
+    mup_base_hidden_size: int | None = implemented(
+        None, "New here: muP: hidden_size of the tuned model, in place of base_shapes_file.", ge=1
+    )
+    coord_check: bool = refused(False, "muP: plot coordinate checks.", remedy="the project's tests make the check")
+    save_base_shapes: bool = refused(False, "muP: write base shapes.", remedy="set mup_base_hidden_size")
+    base_shapes_file: str | None = implemented(
+        None, "muP: a file of the mup package, whose word embeddings tell the tuned model's hidden_size."
+    )
+    mup_init_scale: float = implemented(1.0, "muP: initial values of all matrices times this.", gt=0)
     mup_attn_temp: float = harmless(1.0, "muP; without effect in GPT-NeoX too.")
     mup_output_temp: float = harmless(1.0, "muP; without effect in GPT-NeoX too.")
-    mup_embedding_mult: float = harmless(1.0, "muP; read only with use_mup.")
-    mup_rp_embedding_mult: float = harmless(1.0, "muP; read only with use_mup.")
-    mup_width_scale: int = harmless(2, "muP; read only with use_mup.")
+    mup_embedding_mult: float = implemented(1.0, "muP: what the embeddings give, times this.", gt=0)
+    mup_rp_embedding_mult: float = harmless(1.0, "muP; of relative positions, which are not built.")
+    mup_width_scale: int = harmless(2, "muP; read only with save_base_shapes.")
