@@ -11,6 +11,9 @@ from neox_train.config.schema import NeoxConfig
 if TYPE_CHECKING:
     from neox_train.config.cluster import Cluster
 
+HOST_OPTIMIZERS = ("cpu_adam", "cpu_torch_adam")
+"""Optimizers for weights in host memory: those of a training on CPUs."""
+
 _FP8_CAPABILITY = 8.9
 _MXFP8_CAPABILITY = 10.0
 _BLOCKWISE_CAPABILITY = 9.0
@@ -55,6 +58,12 @@ def _require_cpu(config: NeoxConfig, cluster: Cluster) -> None:
 
 
 def _require_gpu(config: NeoxConfig, cluster: Cluster) -> None:
+    if config.optimizer_type in HOST_OPTIMIZERS:
+        raise ConflictError(
+            f"optimizer.type {config.optimizer_type} steps weights in host memory, but '{cluster.name}' trains on GPUs "
+            "and offloading is not built; set optimizer.type: Adam",
+            "optimizer.type",
+        )
     if cluster.gpu is None:
         return
     kind, capability = cluster.gpu.type, cluster.gpu.compute_capability

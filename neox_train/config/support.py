@@ -32,13 +32,15 @@ SUPPORTED: dict[str, tuple[object, ...]] = {
         "glu",
         "bilinear",
     ),
-    "optimizer_type": ("adam", "adamw", "sgd", "lion", "muon"),
+    "optimizer_type": ("adam", "adamw", "cpu_adam", "cpu_torch_adam", "sgd", "lion", "muon"),
 }
 """Values with an implementation, for keys that have both kinds."""
 
 OPTIMIZER_PARAMS: dict[str, tuple[str, ...]] = {
     "adam": ("lr", "betas", "eps"),
     "adamw": ("lr", "betas", "eps"),
+    "cpu_adam": ("lr", "betas", "eps"),
+    "cpu_torch_adam": ("lr", "betas", "eps"),
     "sgd": ("lr", "momentum", "dampening", "nesterov"),
     "lion": ("lr", "betas"),
     "muon": ("lr", "momentum", "nesterov", "ns_steps", "betas", "eps"),

@@ -20,11 +20,13 @@ _MAPS = {"adam_8bit": 2 * 256 * _FP32, "lion_8bit": 256 * _FP32}
 
 
 StateKind = Literal["adam", "adam_8bit", "adam_32bit", "lion", "lion_8bit", "sgd", "muon"]
-"""States of one group: those of torch's AdamW, of bitsandbytes in 8 and in 32 bits, one momentum, none."""
+"""States of one group: torch's AdamW's two moments and step count, 8- or 32-bit moments alone, one momentum, none."""
 
 
 def choose_states(optimizer: OptimizerKind, *, is_embedding: bool, is_hidden_matrix: bool) -> StateKind:
     """States of a group: beside 8-bit ones embeddings keep 32 bits, and Muon leaves the rest to AdamW."""
+    if optimizer == "cpu_adam":
+        return "adam_32bit"
     if optimizer == "muon":
         return "muon" if is_hidden_matrix else "adam"
     if optimizer == "adam_8bit":
@@ -61,7 +63,7 @@ def count_step_bytes(plan: RankPlan, tensors: Iterable[int]) -> int:
     largest = max(tensors, default=0)
     if plan.optimizer in ("adam", "muon"):
         return 0 if plan.device == "cuda" else 2 * _FP32 * largest
-    if plan.optimizer in ("adam_8bit", "lion_8bit"):
+    if plan.optimizer in ("adam_8bit", "lion_8bit", "cpu_adam"):
         return 0
     return _FP32 * largest
 

@@ -14,7 +14,7 @@ from neox_train.config.schema import NeoxConfig
 from neox_train.config.stages import EMBEDDING, FINAL_NORM, OUTPUT, deal_stages, list_pipeline_layers
 from neox_train.errors import ConfigError, NotBuiltError
 
-OptimizerKind = Literal["adam", "adam_8bit", "lion", "lion_8bit", "muon", "sgd", "sgd_momentum"]
+OptimizerKind = Literal["adam", "adam_8bit", "cpu_adam", "lion", "lion_8bit", "muon", "sgd", "sgd_momentum"]
 
 _FORMAT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2, "bfloat16": 2}
 _BUCKET_ELEMENTS = 500_000_000
@@ -182,7 +182,9 @@ def _read_precision(config: NeoxConfig) -> Precision:
 
 def _read_optimizer(config: NeoxConfig) -> OptimizerKind:
     kind = config.optimizer_type
-    if kind in ("adam", "adamw"):
+    if kind == "cpu_adam":
+        return "cpu_adam"
+    if kind in ("adam", "adamw", "cpu_torch_adam"):
         return "adam_8bit" if config.use_bnb_optimizer else "adam"
     if kind == "sgd":
         params = (config.optimizer or {}).get("params", {})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from neox_train.config.support import EIGHT_BIT_TYPES, OPTIMIZER_PARAMS
-from neox_train.errors import NotBuiltError
+from neox_train.errors import ConfigError, NotBuiltError
 from neox_train.training.lion import Lion
 from neox_train.training.muon import MuonWithAdamW
 from neox_train.training.parameter_groups import RATE_FACTOR
@@ -31,6 +31,10 @@ def build_optimizer(config: NeoxConfig, groups: ParameterGroups, device: torch.d
         return build_8bit_optimizer(config, groups)
     if kind in ("adam", "adamw"):
         return torch.optim.AdamW(groups, fused=device.type == "cuda", **params)
+    if kind == "cpu_torch_adam":
+        return torch.optim.AdamW(groups, fused=False, **params)
+    if kind == "cpu_adam":
+        return _build_cpu_adam(groups, **params)
     if kind == "sgd":
         return torch.optim.SGD(groups, **params)
     if kind == "lion":
@@ -38,6 +42,21 @@ def build_optimizer(config: NeoxConfig, groups: ParameterGroups, device: torch.d
     if kind == "muon":
         return MuonWithAdamW(groups, fused_adamw=device.type == "cuda", **params)
     raise NotBuiltError(f"optimizer type {kind} is not built; set `optimizer.type` to Adam, SGD, Lion or Muon")
+
+
+def _build_cpu_adam(groups: ParameterGroups, **params: Any) -> torch.optim.Optimizer:
+    """DeepSpeed's vectorised AdamW, which it compiles with this machine's C++ compiler at the first use."""
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    try:
+        built: torch.optim.Optimizer = DeepSpeedCPUAdam(groups, adamw_mode=True, **params)
+    except (RuntimeError, OSError, ImportError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ConfigError(
+            f"optimizer.type CPU_Adam could not be compiled here ({reason}); install a C++ compiler and ninja, or set "
+            "optimizer.type: CPU_torch_adam, the same arithmetic"
+        ) from error
+    return built
 
 
 def build_8bit_optimizer(config: NeoxConfig, groups: ParameterGroups) -> torch.optim.Optimizer:

@@ -61,3 +61,16 @@ def test_fp16_needs_a_gpu() -> None:
     config = load_tiny(precision="fp16")
     require_hardware(config, gpus("v100", 7.0))
     assert "set precision: bfloat16" in refuse(lambda: require_hardware(config, CPU))
+
+
+@pytest.mark.parametrize("kind", ["CPU_Adam", "CPU_torch_adam"])
+def test_optimizers_of_host_memory_are_for_cpus(kind: str) -> None:
+    config = load_tiny(optimizer={"type": kind, "params": {"lr": 0.1}})
+    require_hardware(config, CPU)
+    assert "set optimizer.type: Adam" in refuse(lambda: require_hardware(config, gpus("a100", 8.0)))
+
+
+def test_paged_states_need_a_gpu() -> None:
+    config = load_tiny(use_bnb_optimizer=True, bnb_paged=True)
+    require_hardware(config, gpus("a100", 8.0))
+    assert "remove bnb_paged" in refuse(lambda: require_hardware(config, CPU))

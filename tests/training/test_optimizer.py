@@ -42,6 +42,13 @@ def test_adam_decays_apart_from_the_gradient(eight_bit: bool) -> None:
     assert step(optimizer, 5.0) == pytest.approx(2.0 - 0.01 - 0.01 * 0.1 * 2.0, rel=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["CPU_torch_adam", pytest.param("CPU_Adam", marks=pytest.mark.full)])
+def test_adam_for_weights_in_host_memory_steps_as_adam(kind: str) -> None:
+    ours, adam = (build(name, decay=0.1, lr=0.01, betas=[0.9, 0.95]) for name in (kind, "Adam"))
+    for gradient in (5.0, -1.0, 0.5):
+        assert step(ours, gradient) == pytest.approx(step(adam, gradient), rel=1e-6)
+
+
 def test_eight_bits_hold_the_moments() -> None:
     pytest.importorskip("bitsandbytes", reason="pip install 'neox-train[bnb]'")
     optimizer = build("Adam", eight_bit=True, lr=0.01)

@@ -12,7 +12,16 @@ from neox_train.memory.throughput.rates import HardwareRates
 
 _LOGIT_BYTES = 16
 """Traffic of one logit, both passes: written, read by the loss, its gradient written and read by two products."""
-_UPDATE_BYTES = {"adam": 28, "adam_8bit": 16, "lion": 20, "lion_8bit": 14, "muon": 20, "sgd": 12, "sgd_momentum": 20}
+_UPDATE_BYTES = {
+    "adam": 28,
+    "adam_8bit": 16,
+    "cpu_adam": 28,
+    "lion": 20,
+    "lion_8bit": 14,
+    "muon": 20,
+    "sgd": 12,
+    "sgd_momentum": 20,
+}
 """Traffic of one parameter's update: gradient read; master weight and states read and written.
 
 Muon's own products are left out: with a long batch they are little beside the step's.

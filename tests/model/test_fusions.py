@@ -1,0 +1,88 @@
+"""What GPT-NeoX's fusion keys name is always fused here: against the same arithmetic spelled out, both ways."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from neox_train.config.architecture import Architecture
+from neox_train.model.heads import split_heads
+from neox_train.model.rotary import Rotary, apply_rotary
+from tests.config.files import load_tiny
+from tests.model.architectures import make_random_model
+
+FUSIONS = {
+    "scaled_upper_triang_masked_softmax_fusion": True,
+    "bias_gelu_fusion": True,
+    "bias_dropout_fusion": True,
+    "rope_fusion": True,
+    "layernorm_fusion": True,
+}
+
+
+def compare(fused: Callable[..., torch.Tensor], plain: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> None:
+    """Results and gradients of both, on copies of the same inputs."""
+    seen = []
+    for function in (fused, plain):
+        copies = [tensor.clone().requires_grad_() for tensor in inputs]
+        result = function(*copies)
+        result.square().sum().backward()
+        seen.append([result, *(copy.grad for copy in copies)])
+    for ours, theirs in zip(*seen, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def draw(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
+
+
+def test_scaled_upper_triang_masked_softmax_fusion() -> None:
+    def plain(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        return scores.masked_fill(hidden, -math.inf).softmax(-1) @ values
+
+    def fused(*heads: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(*heads, is_causal=True)
+
+    generator = torch.Generator().manual_seed(1)
+    compare(fused, plain, *(torch.randn(2, 4, 33, 16, generator=generator) for _ in range(3)))
+
+
+def test_rope_fusion() -> None:
+    tables = Rotary(8, 10_000).tables(24, torch.device("cpu"))
+
+    def fused(groups: torch.Tensor) -> torch.Tensor:
+        return torch.cat([part.flatten() for part in split_heads(groups, tables)])
+
+    def plain(groups: torch.Tensor) -> torch.Tensor:
+        queries, keys, values = groups[..., :-2, :].flatten(2, 3), groups[..., -2, :], groups[..., -1, :]
+        rotated = [apply_rotary(heads, tables) for heads in (queries, keys)]
+        return torch.cat([part.flatten() for part in (*rotated, values)])
+
+    compare(fused, plain, draw(2, 24, 3, 4, 16))
+
+
+@pytest.mark.parametrize("kind", [nn.LayerNorm, nn.RMSNorm])
+def test_layernorm_and_rmsnorm_fusion(kind: type[nn.Module]) -> None:
+    norm = kind(32, eps=1e-5)
+
+    def plain(hidden: torch.Tensor) -> torch.Tensor:
+        centred = hidden - hidden.mean(-1, keepdim=True) if kind is nn.LayerNorm else hidden
+        return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + 1e-5)
+
+    compare(norm, plain, draw(4, 8, 32))
+
+
+def test_all_keys_together_change_the_form_of_gelu_alone() -> None:
+    plain, fused = (Architecture.from_config(load_tiny(**keys).with_vocab_size(90)) for keys in ({}, FUSIONS))
+    assert (plain.activation, fused.activation) == ("gelu", "gelu_tanh")
+    tokens = torch.randint(0, 90, (2, 24), generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        ours, theirs = make_random_model(fused)(tokens), make_random_model(plain)(tokens)
+    assert 0 < float((ours - theirs).abs().max()) < 0.01 * float(theirs.abs().max())
