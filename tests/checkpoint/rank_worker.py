@@ -32,6 +32,8 @@ from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.model.initialisation import initialise
 from neox_train.training.flat_engine import attach_flat_masters, build_flat_masters
 from neox_train.training.flat_masters import FlatMasters
+from neox_train.training.optimizer import build_optimizer
+from neox_train.training.parameter_groups import group_parameters
 from tests.checkpoint.digest import SAMPLES, VOCAB_SIZE, digest
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
@@ -95,27 +97,15 @@ def build_engine(config: Any) -> tuple[Any, GPTNeoX]:
         seed(7 + int(os.environ["RANK"]))
     model = GPTNeoX(architecture)
     initialise(model, architecture, config.seed)
-    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
-    vectors = [parameter for parameter in model.parameters() if parameter.dim() == 1]
-    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
+    groups = group_parameters(model, architecture, config)
     if not config.flat_master_weights:
-        engine, *_ = deepspeed.initialize(
-            model=model, optimizer=build_optimizer(config, groups), config=deepspeed_json(config)
-        )
+        optimizer = build_optimizer(config, groups, torch.device("cpu"))
+        engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=deepspeed_json(config))
         return engine, model
-    groups = [{**group, "lr": 1e-3} for group in groups]
-    optimizer = build_flat_masters(config, groups)
-    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=flat_masters_json(config))
-    attach_flat_masters(engine, optimizer, config)
+    flat = build_flat_masters(config, [{**group, "lr": 1e-3} for group in groups])
+    engine, *_ = deepspeed.initialize(model=model, optimizer=flat, config=flat_masters_json(config))
+    attach_flat_masters(engine, flat, config)
     return engine, model
-
-
-def build_optimizer(config: Any, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-    if not config.use_bnb_optimizer:
-        return torch.optim.AdamW(groups, lr=1e-3)
-    import bitsandbytes
-
-    return bitsandbytes.optim.AdamW8bit(groups, lr=1e-3)
 
 
 def train_step(engine: Any, state: TrainerState) -> str:
@@ -131,7 +121,8 @@ def train_step(engine: Any, state: TrainerState) -> str:
 
 def digest_engine(engine: Any, model: torch.nn.Module) -> dict[str, str]:
     """SHA-256 of this rank's weights, and of every tensor and number of its optimizer's state."""
-    seen = {f"weights {name}": digest(parameter) for name, parameter in model.named_parameters()}
+    # Of ZeRO 3 the rank's own part: whole copies of small parameters are gathered again whenever DeepSpeed likes.
+    seen = {f"weights {name}": digest(getattr(p, "ds_tensor", p)) for name, p in model.named_parameters()}
     base = getattr(engine.basic_optimizer, "base", engine.basic_optimizer)
     groups = base.param_groups
     tensors = [tensor for group in groups for tensor in group["params"]]

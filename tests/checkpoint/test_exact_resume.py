@@ -14,9 +14,6 @@ pytestmark = [pytest.mark.distributed, pytest.mark.timeout(600)]
 
 RANKS = (0, 1)
 ALL = [*EXACT, *EIGHT_BIT]
-# On a loaded machine DeepSpeed's gathered copies of stage 3 have been seen to differ between two readings while the
-# training itself went on bit for bit: the six steps are compared here, the moment in between in the long lane.
-READ_IN_BETWEEN = [pytest.param(name, marks=pytest.mark.full) if "zero3" in name else name for name in EXACT]
 
 
 @pytest.mark.parametrize("variant", EXACT)
@@ -28,7 +25,7 @@ def test_losses_weights_and_optimizer_states_are_bit_equal(trainings: Trainings,
     assert unbroken["final"] == resumed["final"]
 
 
-@pytest.mark.parametrize("variant", READ_IN_BETWEEN)
+@pytest.mark.parametrize("variant", EXACT)
 @pytest.mark.parametrize("rank", RANKS)
 def test_the_restored_state_is_the_saved_one(trainings: Trainings, variant: str, rank: int) -> None:
     saved, resumed = trainings.saved[variant][rank], trainings.resumed[variant][rank]
