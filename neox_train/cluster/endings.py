@@ -100,18 +100,19 @@ def ending_by_word(word: str, *, rank: int | None = None) -> Ending:
 
 def _hang(hanging: Sequence[RankRecord], vanished: Sequence[int], records: Mapping[int, RankRecord]) -> Ending:
     """Blame the rank that the others wait for: one that says nothing, else one that is not waiting itself, else one
-    that only noticed later that the others are gone.
+    that only noticed later that the others are gone, or that there was no progress: its watch stood still with it.
     """
     told = hanging[0]
     busy = [record for record in hanging if "waiting for other ranks" not in record.sentence]
     if busy and not vanished:
         return Ending(FAILED, busy[0].sentence, busy[0].rank, retry=True, cause=causes.HANG)
     lost = [record.rank for record in records.values() if record.cause == causes.RANK_LOST]
-    rank = next(iter([*vanished, *sorted(lost)]), told.rank)
+    if not vanished and not lost:
+        return Ending(FAILED, hanging[-1].sentence, hanging[-1].rank, retry=True, cause=causes.HANG)
+    rank = next(iter([*vanished, *sorted(lost)]))
     record = records.get(rank)
     where = f" (process {record.pid} on {record.host})" if record else ""
-    sentence = told.sentence if rank == told.rank else f"rank {rank}{where} hung: {told.sentence}"
-    return Ending(FAILED, sentence, rank, retry=True, cause=causes.HANG)
+    return Ending(FAILED, f"rank {rank}{where} hung: {told.sentence}", rank, retry=True, cause=causes.HANG)
 
 
 def _vanished(rank: int, record: RankRecord | None) -> Ending:

@@ -114,6 +114,11 @@ def test_of_hanging_ranks_the_one_that_is_not_waiting_is_blamed() -> None:
     ending = ending_of(records, 2, OVER)
     assert (ending.rank, ending.cause) == (1, causes.HANG)
     assert ending.reason.startswith("rank 1 (process 101 on node1) hung: rank 0 made no progress")
+    # One that was stopped in a collective, and whose own watch stood still with it.
+    late = waiting.replace("rank 0", "rank 1").replace("60 s", "64 s")
+    records[1] = rank(1, "failed", 9.0, sentence=late, cause=causes.HANG)
+    ending = ending_of(records, 2, OVER)
+    assert (ending.rank, ending.reason) == (1, late)
     # One that says nothing at all is stuck deeper than those that do.
     records[1] = rank(1)
     ending = ending_of(records, 2, OVER)
