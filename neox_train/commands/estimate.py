@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from neox_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
 
 _DEFAULT_VOCABULARY = 50_257
 """GPT-2's, which GPT-NeoX takes where nothing else is said."""
@@ -53,7 +57,7 @@ def _estimate_run(run: str, pipeline: Path, cluster: Path, results: Path, force:
     again = f"neox-train estimate {run} --pipeline {pipeline} --cluster {cluster} --results {results}"
     with stage("estimate", folder.path, subject=f"run {run}", command=again):
         resolved, estimated = estimate_run(load_pipeline(pipeline), run, load_cluster(cluster), results, force=force)
-        _show(resolved.notices, estimated, run)
+        _show([*resolved.notices, *_note_export(resolved)], estimated, run)
         require_passed(estimated, subject=f"run {run}", force=force)
 
 
@@ -71,8 +75,25 @@ def _estimate_files(files: list[Path], cluster_file: Path, nodes: int, vocab_siz
     require_trainable(config, cluster)
     estimated = estimate_memory(config, cluster)
     name = " + ".join(path.name for path in files)
-    _show(config.notices, estimated, f"{name} on {nodes} x {cluster.processes_per_node} ({cluster.name})")
+    _show(
+        [*config.notices, *_note_export(config)],
+        estimated,
+        f"{name} on {nodes} x {cluster.processes_per_node} ({cluster.name})",
+    )
     require_passed(estimated, subject=name, force=force)
+
+
+def _note_export(config: NeoxConfig) -> list[str]:
+    """What the convert stage would say only after the training."""
+    from neox_train.checkpoint.hf_config import choose_family
+    from neox_train.config.architecture import Architecture
+    from neox_train.errors import NotBuiltError
+
+    try:
+        choose_family(Architecture.from_config(config))
+    except NotBuiltError as error:
+        return [f"the run trains, but convert will refuse it: {error}"]
+    return []
 
 
 def _show(notices: list[str], estimated: object, title: str) -> None:

@@ -80,3 +80,11 @@ def test_wrong_combinations_of_arguments_name_the_right_ones(arguments: list[str
     result = _call(*arguments, "--cluster", str(_write_cluster(tmp_path, 2.0)))
     assert isinstance(result.exception, ConfigError)
     assert "--pipeline" in str(result.exception)
+
+
+def test_what_convert_would_refuse_is_told_before_the_training(tmp_path: Path) -> None:
+    other = tmp_path / "base.yml"
+    other.write_text((CASES / "base.yml").read_text().replace('"pos_emb": "rotary"', '"pos_emb": "none"'))
+    cluster = ["--cluster", str(_write_cluster(tmp_path, 2.0))]
+    told = [_call(*files, *cluster).stderr for files in (FILES, ["--config", str(other), *FILES[2:]])]
+    assert ["convert will refuse it" in text for text in told] == [False, True]
