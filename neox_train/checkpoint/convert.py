@@ -13,31 +13,16 @@ import torch
 from neox_train.checkpoint.convert_source import ConvertSource, choose_source
 from neox_train.checkpoint.hf_config import choose_family
 from neox_train.checkpoint.hf_export import Export, read_export, write_export
-from neox_train.checkpoint.hf_tokenizer import TokenizerSource
 from neox_train.checkpoint.manifest import verify_checkpoint
 from neox_train.checkpoint.parity import TOLERANCE, build_trained_model, compare, load_export
 from neox_train.checkpoint.reader import read_model_weights
+from neox_train.checkpoint.trained_text import TrainedText, choose_windows, find_trained_text
 from neox_train.config.architecture import Architecture
-from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
-from neox_train.data.manifest import Manifest, load_manifest
-from neox_train.data.store import TokenStore
 from neox_train.errors import CheckpointError, ConfigError, DataError
-from neox_train.files import find_record, sha256_file, write_json
-
-_PARITY_WINDOWS = 4
-_PARITY_SPLITS = ("validation", "test", "train")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Text:
-    """The dataset a run was trained on, and the length of its windows."""
-
-    dataset: DatasetFolder
-    manifest: Manifest
-    seq_length: int
-
+from neox_train.files import find_record, write_json
 
 Weights = Callable[[], Mapping[str, torch.Tensor]]
 Report = Callable[[str], None]
@@ -61,20 +46,15 @@ def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = pri
     trained, where its checkpoint is damaged, and where the logits differ by more than the tolerance: then ``hf/`` and
     parity.json stay to be looked at, and the marker is not written. Nor is it for a checkpoint other than the trained.
     """
-    config, dataset, manifest = _read_run(run)
+    config, trained_on = _read_run(run)
     architecture = Architecture.from_config(config)
     choose_family(architecture)
-    source = choose_source(run, config, manifest, options.step_folder)
+    source = choose_source(run, config, trained_on, options.step_folder)
     export = Export(
         checkpoint=source.folder.name,
         manifest_sha256=source.manifest_sha256,
         architecture=architecture,
-        tokenizer=TokenizerSource(
-            file=dataset.tokenizer,
-            sha256=manifest.tokenizer_sha256,
-            end_of_document=manifest.eod_token,
-            end_of_document_id=manifest.eod_id,
-        ),
+        tokenizer=trained_on.tokenizer,
         dtype=options.dtype,
         max_shard_bytes=options.max_shard_bytes,
     )
@@ -89,8 +69,7 @@ def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = pri
     else:
         files = write_export(source.hf, export, weights, report=report)
         report(f"{source.hf}: {len(files)} files from {export.checkpoint}, weights in {export.dtype}")
-    text = _Text(dataset=dataset, manifest=manifest, seq_length=architecture.seq_length)
-    parity = _check_parity(source, export, text, weights, options.tolerance)
+    parity = _check_parity(source, export, trained_on, weights, options.tolerance)
     report(
         f"parity on {parity['tokens']} tokens of {parity['split']} text: "
         f"logits differ by at most {parity['max_abs_difference']:.2g}"
@@ -105,22 +84,17 @@ def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = pri
     return record
 
 
-def _read_run(run: RunFolder) -> tuple[NeoxConfig, DatasetFolder, Manifest]:
+def _read_run(run: RunFolder) -> tuple[NeoxConfig, TrainedText]:
     if not run.config_file.is_file():
         raise ConfigError(f"{run.config_file} is missing; run `neox-train estimate {run.name}` first")
     config = load_config([run.config_file])
-    if config.data_path is None:
-        raise ConfigError(f"{run.config_file}: data_path is empty; name the dataset folder the run was trained on")
-    dataset = DatasetFolder(Path(config.data_path))
-    manifest = load_manifest(dataset.path)
-    if config.vocab_size not in (None, manifest.vocab_size):
+    text = find_trained_text(config)
+    if config.vocab_size not in (None, text.vocab_size):
         raise DataError(
-            f"{dataset.path} has {manifest.vocab_size} tokens, the run was trained with {config.vocab_size}; "
+            f"{text.path} has {text.vocab_size} tokens, the run was trained with {config.vocab_size}; "
             "tokenize the run's dataset again"
         )
-    if sha256_file(dataset.tokenizer) != manifest.tokenizer_sha256:
-        raise DataError(f"{dataset.tokenizer} is not the tokenizer of its manifest; tokenize the dataset again")
-    return config.with_vocab_size(manifest.vocab_size), dataset, manifest
+    return config.with_vocab_size(text.vocab_size), text
 
 
 def _read_verified(step_folder: Path) -> Mapping[str, torch.Tensor]:
@@ -131,12 +105,12 @@ def _read_verified(step_folder: Path) -> Mapping[str, torch.Tensor]:
 
 
 def _check_parity(
-    source: ConvertSource, export: Export, text: _Text, weights: Weights, tolerance: float
+    source: ConvertSource, export: Export, text: TrainedText, weights: Weights, tolerance: float
 ) -> dict[str, Any]:
     """Contents of parity.json, measured unless the file already tells of this export and text."""
-    split, windows = choose_windows(text.dataset, text.seq_length)
+    split, windows = choose_windows(text.splits(), export.architecture.seq_length)
     about = export.identity() | {
-        "dataset_digest": text.manifest.digest,
+        "dataset_digest": text.digest,
         "split": split,
         "seq_length": windows.shape[1] - 1,
     }
@@ -154,25 +128,3 @@ def _check_parity(
             f"allowed; see {source.parity}, and use neither until the cause is known"
         )
     return parity
-
-
-def choose_windows(dataset: DatasetFolder, seq_length: int) -> tuple[str, torch.Tensor]:
-    """A split's name and int64 [up to 4, length + 1] windows of its text, spread evenly over it.
-
-    The validation split where it has text, else test, else train; length is seq_length, or less where the split is.
-    """
-    for split in _PARITY_SPLITS:
-        if split not in load_manifest(dataset.path).splits:
-            continue
-        store = TokenStore.open(dataset.path, split)
-        length = min(seq_length, store.num_tokens - 1)
-        if length < 1:
-            continue
-        last = store.num_tokens - length - 1
-        count = min(_PARITY_WINDOWS, store.num_tokens // (length + 1))
-        starts = [last * index // max(1, count - 1) for index in range(count)]
-        rows = [torch.from_numpy(store.read(start, start + length + 1).astype("int64")) for start in starts]
-        return split, torch.stack(rows)
-    raise DataError(
-        f"{dataset.path} holds no text to compare the export on; tokenize a corpus with at least two tokens"
-    )

@@ -8,11 +8,11 @@ from typing import Any
 
 from neox_train.checkpoint.export_record import find_export_problem
 from neox_train.checkpoint.manifest import MANIFEST_NAME, inspect_manifest, read_manifest
+from neox_train.checkpoint.trained_text import TrainedText
 from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.sections.attention import AttentionKeys
 from neox_train.config.sections.model import ModelKeys, NormKeys, PositionKeys
-from neox_train.data.manifest import Manifest
 from neox_train.errors import CheckpointError
 from neox_train.files import read_json, sha256_file
 
@@ -29,17 +29,17 @@ class ConvertSource:
     """The stage's marker; None for a checkpoint that is not the one the training ended with."""
 
 
-def choose_source(run: RunFolder, config: NeoxConfig, dataset: Manifest, step_folder: Path | None) -> ConvertSource:
+def choose_source(run: RunFolder, config: NeoxConfig, text: TrainedText, step_folder: Path | None) -> ConvertSource:
     """The trained checkpoint, or ``step_folder``, whose export goes beside it and never takes the run's place.
 
     Raises CheckpointError where there is no such checkpoint, where the run was trained with another configuration than
     its config.yml or on another dataset, and where the trained checkpoint is gone and no export stands in for it.
     """
     if step_folder is None:
-        folder, digest = _trained_checkpoint(run, config, dataset)
+        folder, digest = _trained_checkpoint(run, config, text)
         return _as_trained(run, folder, digest)
     digest = _manifest_digest(step_folder)
-    _require_same_model(step_folder, run, config, dataset)
+    _require_same_model(step_folder, run, config, text)
     if _is_trained(run, digest):
         return _as_trained(run, step_folder, digest)
     return ConvertSource(
@@ -55,7 +55,7 @@ def _as_trained(run: RunFolder, folder: Path, digest: str) -> ConvertSource:
     return ConvertSource(folder=folder, manifest_sha256=digest, hf=run.hf, parity=run.parity, marker=run.converted)
 
 
-def _trained_checkpoint(run: RunFolder, config: NeoxConfig, dataset: Manifest) -> tuple[Path, str]:
+def _trained_checkpoint(run: RunFolder, config: NeoxConfig, text: TrainedText) -> tuple[Path, str]:
     """The checkpoint that trained.json, or the trainer's finished.json, names."""
     for file in (run.trained, run.finished):
         if not file.is_file():
@@ -68,8 +68,8 @@ def _trained_checkpoint(run: RunFolder, config: NeoxConfig, dataset: Manifest) -
                 f"{run.config_file} is not the configuration that {file.name} was trained with"
                 f"{_name_changes(folder, config)}; put the old values back, or {again}"
             )
-        if record["dataset_digest"] != dataset.digest:
-            raise CheckpointError(f"{config.data_path} is not the dataset that {file.name} was trained on; {again}")
+        if record["dataset_digest"] != text.digest:
+            raise CheckpointError(f"{text.path} is not the dataset that {file.name} was trained on; {again}")
         _require_checkpoint(run, file, folder, digest)
         return folder, digest
     raise CheckpointError(f"{run.path} is not trained (no trained.json); run `neox-train submit {run.name}` first")
@@ -107,15 +107,15 @@ def _is_trained(run: RunFolder, digest: str) -> bool:
     return bool(files) and _read_record(run, files[0])["manifest_sha256"] == digest
 
 
-def _require_same_model(folder: Path, run: RunFolder, config: NeoxConfig, dataset: Manifest) -> None:
+def _require_same_model(folder: Path, run: RunFolder, config: NeoxConfig, text: TrainedText) -> None:
     """Any checkpoint of the run may be exported, if it computes what config.yml says, on the dataset's tokens."""
     if changes := _name_changes(folder, config, only=_MODEL_KEYS):
         raise CheckpointError(
             f"{run.config_file} describes another model than {folder} holds{changes}; put the old values back"
         )
-    if read_manifest(folder).digests.get("tokenizer") != dataset.tokenizer_sha256:
+    if read_manifest(folder).digests.get("tokenizer") != text.tokenizer.sha256:
         raise CheckpointError(
-            f"{folder} was trained with another tokenizer than that of {config.data_path}; tokenize its dataset again"
+            f"{folder} was trained with another tokenizer than that of {text.path}; tokenize its dataset again"
         )
 
 

@@ -30,7 +30,7 @@ def train(
         list[str] | None, typer.Option(help="Key that a resumed run may change all the same; may be repeated.")
     ] = None,
 ) -> None:
-    """Train one configuration on this machine: data_path names a dataset folder that `neox-train tokenize` made.
+    """Train one configuration on this machine: data_path names a dataset folder or .bin/.idx files.
 
     The same command continues an interrupted training from its newest complete checkpoint.
     """
@@ -39,16 +39,14 @@ def train(
     from neox_train.config.layout import RunFolder
     from neox_train.config.merge import parse_override
     from neox_train.config.run import resolve_files
-    from neox_train.data.manifest import load_manifest
+    from neox_train.data.vocabulary import find_vocab_size
 
     allow_changes(allow_change or [])
     facts = _local_cluster(cluster, processes)
     overrides: dict[str, Any] = dict(parse_override(text) for text in override or [])
     config = resolve_files(files, facts, overrides=overrides)
     folder = RunFolder(run_dir or _folder_of(config.save))
-    if config.data_path is None:
-        raise ConfigError("data_path is missing; set it to a dataset folder with a manifest.json")
-    vocab_size = load_manifest(Path(config.data_path)).vocab_size
+    vocab_size = find_vocab_size(config)
     own = {
         "save": config.save or str(folder.checkpoints),
         "load": config.load or config.save or str(folder.checkpoints),

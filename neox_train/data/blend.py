@@ -109,3 +109,38 @@ class BlendedWindows:
             which = int(np.searchsorted(self._starts, index, side="right")) - 1
             row[:] = self._sets[which][index - int(self._starts[which])]
         return rows
+
+
+class FixedBlend:
+    """Windows of several sets by weight, each set's in its own order: no window twice, it ends with the first set that
+    is used up.
+    """
+
+    def __init__(self, sets: Sequence[Windows], weights: Sequence[float]) -> None:
+        self._sets = list(sets)
+        self.seq_length = self._sets[0].seq_length
+        self._counts = _share_out(weights)
+        self._chosen, self._ranks = _spread(self._counts)
+        self._size = min(self._find_end(which) for which, count in enumerate(self._counts) if count)
+
+    @property
+    def shares(self) -> list[float]:
+        """Share of the windows that each set gets of a whole round."""
+        return [count / ROUND for count in self._counts]
+
+    def __len__(self) -> int:
+        return self._size
+
+    def batch(self, indices: Sequence[int]) -> np.ndarray:
+        """int64 [len(indices), seq_length + 1]."""
+        rows = np.empty((len(indices), self.seq_length + 1), dtype=np.int64)
+        for row, index in zip(rows, indices, strict=True):
+            rounds, place = divmod(index, ROUND)
+            which = int(self._chosen[place])
+            row[:] = self._sets[which][rounds * self._counts[which] + int(self._ranks[place])]
+        return rows
+
+    def _find_end(self, which: int) -> int:
+        """The place at which the set would be drawn once more than it has windows."""
+        rounds, rest = divmod(len(self._sets[which]), self._counts[which])
+        return rounds * ROUND + int(np.flatnonzero(self._chosen == which)[rest])

@@ -38,7 +38,10 @@ def identify_data(config: NeoxConfig) -> dict[str, str]:
 
 
 def main_path(config: NeoxConfig) -> str:
-    """Where validation and the tokenizer come from: ``data_path``, else the blend's first dataset."""
+    """Where the tokenizer comes from, and validation unless `valid_data_paths` names it.
+
+    It is ``data_path``, else the blend's first dataset.
+    """
     for path in (config.data_path, *(config.train_data_paths or ())):
         if path:
             return path
@@ -47,7 +50,8 @@ def main_path(config: NeoxConfig) -> str:
 
 def is_data_there(config: NeoxConfig) -> bool:
     """Whether every dataset that ``config`` trains on is in its place; what it holds is not looked at."""
-    paths = [Path(path) for path in (config.data_path, *(config.train_data_paths or ())) if path]
+    named = (config.data_path, *(config.train_data_paths or ()), *(config.valid_data_paths or ()))
+    paths = [Path(path) for path in named if path]
     return bool(paths) and all((path / MANIFEST_NAME).is_file() or is_pair(path) for path in paths)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from neox_train.data.blend import BlendedWindows, BlendOrder, document_weights, temper
 from neox_train.data.identity import identify_data, main_path
 from neox_train.data.loader import iterate_batches, validation_batches
 from neox_train.data.manifest import Manifest, load_manifest
@@ -20,9 +19,10 @@ from neox_train.data.order import Order, SampleOrder
 from neox_train.data.pair_files import is_pair
 from neox_train.data.prefetching import prefetch
 from neox_train.data.store import TokenStore
-from neox_train.data.tokenizer import load_tokenizer
+from neox_train.data.vocabulary import find_vocab_size, load_pair_tokenizer
 from neox_train.data.windows import Windows, WindowSource
 from neox_train.errors import ConfigError
+from neox_train.training.blending import open_train_blend, open_validation_blend
 from neox_train.training.distributed import RankContext
 
 if TYPE_CHECKING:
@@ -51,8 +51,13 @@ class TrainingData:
         if is_pair(path):
             return cls._open_pair(config, path)
         manifest = load_manifest(path)
-        validation = Windows(TokenStore.open(path, "validation"), config.seq_length)
         train, order, notice = _open_train(config, path, manifest)
+        validation: WindowSource
+        if config.valid_data_paths is not None:
+            validation, more = open_validation_blend(config, manifest.tokenizer_sha256)
+            notice = "\n".join(filter(None, [notice, more]))
+        else:
+            validation = Windows(TokenStore.open(path, "validation"), config.seq_length)
         return cls(
             vocab_size=manifest.vocab_size,
             digests=identify_data(config),
@@ -77,14 +82,22 @@ class TrainingData:
             seq_length=config.seq_length,
             seed=config.seed,
         )
-        validation = ItemStream(tokens, np.arange(items["validation"].start, items["validation"].stop))
+        validation: WindowSource
+        notice = ""
+        digests = identify_data(config)
+        if config.valid_data_paths is not None:
+            validation, notice = open_validation_blend(config, digests["tokenizer"] or None)
+        else:
+            own = ItemStream(tokens, np.arange(items["validation"].start, items["validation"].stop))
+            validation = Windows(own, config.seq_length)
         return cls(
-            vocab_size=_find_vocabulary(config, prefix),
-            digests=identify_data(config),
+            vocab_size=find_vocab_size(config),
+            digests=digests,
             train=Windows(order.stream, config.seq_length),
-            validation=Windows(validation, config.seq_length),
+            validation=validation,
             order=order,
             document_end=_find_document_end(config, prefix),
+            notice=notice,
         )
 
     def train_batches(self, config: NeoxConfig, context: RankContext, consumed_samples: int) -> Iterator[Any]:
@@ -122,40 +135,9 @@ class TrainingData:
 def _open_train(config: NeoxConfig, path: Path, main: Manifest) -> tuple[WindowSource, Order, str]:
     """Windows and order of the training split, and a blend's realised shares."""
     if config.train_data_paths is not None:
-        return _open_blend(config, main)
+        return open_train_blend(config, main)
     windows = Windows(TokenStore.open(path, "train"), config.seq_length)
     return windows, SampleOrder(len(windows), config.seed), ""
-
-
-def _open_blend(config: NeoxConfig, main: Manifest) -> tuple[WindowSource, Order, str]:
-    """The same of ``train_data_paths``; raises ConfigError where a tokenizer is another."""
-    folders = [Path(path) for path in config.train_data_paths or ()]
-    manifests = [load_manifest(folder) for folder in folders]
-    for folder, manifest in zip(folders, manifests, strict=True):
-        if manifest.tokenizer_sha256 != main.tokenizer_sha256:
-            raise ConfigError(
-                f"`train_data_paths`: {folder} was made with another tokenizer than {main_path(config)}; "
-                "tokenize all datasets of a blend with the same `tokenizer.file`"
-            )
-    sets = [Windows(TokenStore.open(folder, "train"), config.seq_length) for folder in folders]
-    weights: list[float] = config.train_data_weights or [float(len(windows)) for windows in sets]
-    if config.weight_by_num_documents:
-        documents = [manifest.splits["train"].documents for manifest in manifests]
-        weights = document_weights(documents, config.weighted_sampler_alpha)
-    order = BlendOrder([len(windows) for windows in sets], temper(weights, config.blend_temperature), config.seed)
-    shares = ", ".join(f"{folder} {share:.4%}" for folder, share in zip(folders, order.shares, strict=True))
-    return BlendedWindows(sets), order, f"blend of the training samples: {shares}"
-
-
-def _find_vocabulary(config: NeoxConfig, prefix: Path) -> int:
-    if config.vocab_size is not None:
-        return config.vocab_size
-    if config.vocab_file and config.vocab_file.endswith(".json"):
-        return load_tokenizer(Path(config.vocab_file)).vocab_size
-    raise ConfigError(
-        f"`data_path` {prefix} names .bin/.idx files, which do not say how many token ids there are; "
-        "set `vocab_file` to their tokenizer.json, or `vocab_size`"
-    )
 
 
 def _find_document_end(config: NeoxConfig, prefix: Path) -> int | None:
@@ -163,9 +145,8 @@ def _find_document_end(config: NeoxConfig, prefix: Path) -> int | None:
     keys = [name for name in ("eod_mask_loss", "document_attention") if getattr(config, name)]
     if not keys:
         return None
-    if config.vocab_file and config.vocab_file.endswith(".json"):
-        return load_tokenizer(Path(config.vocab_file)).eod_id
-    raise ConfigError(
-        f"`{keys[0]}: true` needs the end-of-document token, which the .bin/.idx files of `data_path` {prefix} do not "
-        "name; set `vocab_file` to their tokenizer.json"
-    )
+    return load_pair_tokenizer(
+        config,
+        f"`{keys[0]}: true` needs the end-of-document token, which .bin/.idx files ({prefix}) do not name",
+        "set `vocab_file` to their tokenizer.json",
+    ).eod_id

@@ -15,11 +15,12 @@ import torch
 from safetensors.torch import save_file
 
 from neox_train.checkpoint.collective import run_on_first
-from neox_train.checkpoint.convert import ConvertOptions, choose_windows, convert_run
+from neox_train.checkpoint.convert import ConvertOptions, convert_run
 from neox_train.checkpoint.state import TrainerState
+from neox_train.checkpoint.trained_text import choose_windows, list_splits
 from neox_train.checkpoint.writer import save_checkpoint
 from neox_train.config.architecture import Architecture
-from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.parameters import list_parameters
 from neox_train.model.gpt_neox import GPTNeoX
@@ -76,7 +77,7 @@ def work(run: RunFolder, context: RankContext) -> dict[str, torch.Tensor]:
         digests={"config": config.training_digest(), **data.digests},
     )
     run_on_first(lambda: convert_run(run, ConvertOptions(step_folder=folder)))
-    _, windows = choose_windows(DatasetFolder(Path(str(config.data_path))), config.seq_length)
+    _, windows = choose_windows(list_splits(Path(str(config.data_path))), config.seq_length)
     tokens = windows[:2, :-1].contiguous()
     imported = GPTNeoX(architecture, layers=ParallelLayers(group, sequence_parallel=config.sequence_parallel))
     fill(imported, load_canonical(name_export(run), architecture), group)

@@ -13,8 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 from neox_train.checkpoint import convert as stage_code
-from neox_train.checkpoint.convert import ConvertOptions, choose_windows, convert_run
+from neox_train.checkpoint.convert import ConvertOptions, convert_run
 from neox_train.checkpoint.export_record import RECORD_NAME
+from neox_train.checkpoint.trained_text import choose_windows, list_splits
 from neox_train.commands.convert import register
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.data.store import TokenStore
@@ -214,11 +215,11 @@ def test_what_has_no_class_is_refused_before_anything_is_written(run: RunFolder)
 
 def test_windows_are_whole_and_spread_over_the_split(dataset: DatasetFolder) -> None:
     store = TokenStore.open(dataset.path, "validation")
-    split, windows = choose_windows(dataset, 64)
+    split, windows = choose_windows(list_splits(dataset.path), 64)
     assert split == "validation" and windows.shape == (4, 65)
     assert windows[0].tolist() == store.read(0, 65).tolist()
     assert windows[-1].tolist() == store.read(store.num_tokens - 65, store.num_tokens).tolist()
-    _, long = choose_windows(dataset, 10**9)
+    _, long = choose_windows(list_splits(dataset.path), 10**9)
     assert long.shape == (1, store.num_tokens)
 
 

@@ -69,7 +69,7 @@ def test_what_trains(change: dict[str, object]) -> None:
         ({"optimizer": {"type": "Muon", "params": {"lr": 0.1}}, "zero_optimization": {"stage": 1}}, "Muon with zero"),
         ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param"),
         ({"finetune": True}, "finetune: true"),
-        ({"valid_data_paths": ["a", "b"]}, "valid_data_paths: ['a', 'b'] (set data_path)"),
+        ({"test_data_paths": ["a"]}, "test_data_paths: ['a'] (evaluate the run with `evaluation.split: test`)"),
         ({"use_wandb": True}, "use_wandb: true"),
     ],
 )

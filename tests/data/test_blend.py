@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neox_train.config.layout import DatasetFolder
-from neox_train.data.blend import ROUND, BlendedWindows, BlendOrder, document_weights, temper
+from neox_train.data.blend import ROUND, BlendedWindows, BlendOrder, FixedBlend, document_weights, temper
 from neox_train.data.loader import iterate_batches
 from neox_train.data.store import TokenStore
 from neox_train.data.tokenize import tokenize_dataset
@@ -107,3 +107,24 @@ def test_the_blend_is_fixed_for_ever():
     order = BlendOrder([50, 80], [0.6, 0.4], seed=1234)
     samples = (0, 1, 2, 3, ROUND, 10**9)
     assert [order[sample] for sample in samples] == [49, 122, 47, 113, 40, 57]
+
+
+def test_a_fixed_blend_takes_each_set_in_order_and_no_window_twice(public_case):
+    sets = public_case
+    for weights in ([0.7, 0.3], [1.0, 1.0], [0.0, 1.0], [1e-9, 1.0]):
+        blend = FixedBlend(sets, weights)
+        rows = blend.batch(range(len(blend)))
+        owners = [
+            next(
+                place
+                for place, windows in enumerate(sets)
+                if any(np.array_equal(row, windows[i]) for i in range(len(windows)))
+            )
+            for row in rows
+        ]
+        for place, windows in enumerate(sets):
+            own = rows[[owner == place for owner in owners]]
+            assert np.array_equal(own, windows.batch(range(len(own))))
+            assert abs(len(own) - blend.shares[place] * len(rows)) <= 1
+        counts = [owners.count(place) for place in range(len(sets))]
+        assert any(count == len(windows) for count, windows in zip(counts, sets, strict=True))

@@ -122,3 +122,28 @@ def test_files_of_gpt_neox_train_in_its_order(two: list[DatasetFolder], alone: R
     assert data.digests != TrainingData.open(config.model_copy(update={"split": "80,20,0"})).digests
     with pytest.raises(ConfigError, match="do not say how many token ids"):
         TrainingData.open(config.model_copy(update={"vocab_size": None}))
+
+
+def validation_rows(config: NeoxConfig, alone: RankContext) -> np.ndarray:
+    return np.concatenate(list(TrainingData.open(config).validation_batches(config, alone)))
+
+
+def test_validation_comes_from_the_sets_that_are_named(
+    two: list[DatasetFolder], alone: RankContext, tmp_path: Path
+) -> None:
+    paths = [str(dataset.path) for dataset in two]
+    config = settle(two, valid_data_paths=paths[1:], eval_iters=1)
+    store = TokenStore.open(two[1].path, "validation")
+    assert validation_rows(config, alone)[0].tolist() == store.read(0, config.seq_length + 1).tolist()
+    assert identify_data(config) == identify_data(settle(two))
+    data = TrainingData.open(settle(two, valid_data_paths=paths, valid_data_weights=[1.0, 3.0]))
+    assert f"blend of the validation samples: {paths[0]} 25.0000%, {paths[1]} 75.0000%" in data.notice
+
+    whole = write_dataset(tmp_path / "whole", train_tokens=900, validation_tokens=0)
+    config = settle(two, valid_data_paths=[str(whole.path)], eval_iters=1)
+    store = TokenStore.open(whole.path, "train")
+    assert validation_rows(config, alone)[0].tolist() == store.read(0, config.seq_length + 1).tolist()
+    with pytest.raises(ConfigError, match="has no validation split, and its train split is trained on"):
+        TrainingData.open(settle([whole], valid_data_paths=[str(whole.path)]))
+    with pytest.raises(ConfigError, match="shorter than one window of `seq_length`"):
+        TrainingData.open(settle(two, valid_data_paths=paths, seq_length=1_000, max_position_embeddings=1_000))

@@ -18,12 +18,18 @@ class DataKeys(BaseModel):
     train_data_paths: list[str] | None = implemented(
         None, "Dataset folders to blend for training; data_path stays the source of validation and tokenizer."
     )
-    valid_data_paths: list[str] | None = refused(None, "Datasets to blend for validation.", remedy="set data_path")
-    test_data_paths: list[str] | None = refused(None, "Datasets to blend for testing.", remedy="set data_path")
+    valid_data_paths: list[str] | None = implemented(
+        None, "Dataset folders to blend for validation: their validation splits, or the whole of one that has none."
+    )
+    test_data_paths: list[str] | None = refused(
+        None, "Datasets to blend for testing.", remedy="evaluate the run with `evaluation.split: test`"
+    )
     train_data_weights: list[float] | None = implemented(
         None, "Weights of train_data_paths; without them every window counts the same."
     )
-    valid_data_weights: list[float] | None = refused(None, "Weights of valid_data_paths.")
+    valid_data_weights: list[float] | None = implemented(
+        None, "Weights of valid_data_paths; without them every window counts the same."
+    )
     test_data_weights: list[float] | None = refused(None, "Weights of test_data_paths.")
     weight_by_num_documents: bool = implemented(
         False, "Weights of a blend from document counts, by GPT-NeoX's formula."
