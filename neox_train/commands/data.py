@@ -96,21 +96,28 @@ def tokenizer(
     pattern: Annotated[str, typer.Option(help="For tiktoken: gpt2, cl100k_base or a regular expression.")] = "gpt2",
     end_of_document_id: Annotated[int | None, typer.Option(help="For tiktoken: its id, if not the next.")] = None,
     sentencepiece: Annotated[Path | None, typer.Option(help="A SentencePiece .model (BPE with byte fallback).")] = None,
-    byte: Annotated[bool, typer.Option("--byte", help="One token a byte.")] = False,
+    byte: Annotated[bool, typer.Option("--byte", help="One token a byte; end of document 256.")] = False,
+    character: Annotated[
+        bool, typer.Option("--character", help="GPT-NeoX's CharLevelTokenizer: one token a byte; end of document 0.")
+    ] = False,
     end_of_document: Annotated[str, typer.Option(help="Text of the end-of-document token.")] = "<|endoftext|>",
 ) -> None:
     """Write a tokenizer of another format as the tokenizer.json that a dataset's `tokenizer.file` names."""
     from neox_train.data import tokenizer_formats as formats
     from neox_train.files import write_text
 
-    if sum(given is not None for given in (gpt2, tiktoken, sentencepiece)) + byte != 1:
-        raise ConfigError("one of --gpt2 VOCAB MERGES, --tiktoken FILE, --sentencepiece FILE and --byte is wanted")
+    if sum(given is not None for given in (gpt2, tiktoken, sentencepiece)) + byte + character != 1:
+        raise ConfigError(
+            "one of --gpt2 VOCAB MERGES, --tiktoken FILE, --sentencepiece FILE, --byte and --character is wanted"
+        )
     if gpt2 is not None:
         made = formats.read_gpt2(*gpt2, end_of_document)
     elif tiktoken is not None:
         made = formats.read_tiktoken(tiktoken, pattern, end_of_document, end_of_document_id)
     elif sentencepiece is not None:
         made = formats.read_sentencepiece(sentencepiece, end_of_document)
+    elif character:
+        made = formats.make_character_tokenizer(end_of_document)
     else:
         made = formats.make_byte_tokenizer(end_of_document)
     write_text(target, made.to_str(pretty=True) + "\n")

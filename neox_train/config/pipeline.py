@@ -26,9 +26,16 @@ class SourceSpec(Record):
         description="Files, folders and globs, relative to the working directory; a folder may be a saved dataset.",
     )
     format: Literal["auto", "text", "jsonl", "parquet", "arrow"] = "auto"
-    text_key: str = Field("text", description="Key or column that holds the text.")
+    text_key: str | list[str] = Field(
+        "text", description="Key or column that holds the text; of several each text is a document of its own."
+    )
     on_error: Literal["strict", "skip"] = "strict"
     ftfy: bool = Field(False, description="Mend wrongly decoded text with the ftfy library.")
+
+    @property
+    def text_keys(self) -> list[str]:
+        """The keys as a list."""
+        return [self.text_key] if isinstance(self.text_key, str) else self.text_key
 
 
 class SplitsSpec(Record):
@@ -144,6 +151,9 @@ def _check(pipeline: Pipeline, document: Document) -> None:
             )
         if dataset.source.kind == "files" and not dataset.source.files:
             raise ConfigError(f"{place}: datasets.{name}.source.files is empty; list at least one file or glob")
+        keys = dataset.source.text_keys
+        if not keys or len(set(keys)) < len(keys):
+            raise ConfigError(f"{place}: datasets.{name}.source.text_key is {keys}; keys, each named once, are wanted")
         if dataset.shards > 1 and (dataset.source.kind != "files" or dataset.source.max_bytes is not None):
             reason = "source.max_bytes counts" if dataset.source.kind == "files" else "duplicates are found"
             raise ConfigError(

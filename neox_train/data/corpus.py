@@ -65,8 +65,8 @@ def read_documents(source: SourceSpec, files: Sequence[SourceFile], tally: Tally
 def _read_files(source: SourceSpec, files: Sequence[SourceFile], tally: Tally) -> Iterator[AnyDocument]:
     for file in files:
         if file.format == "jsonl":
-            yield from read_json_lines(file, source.text_key, tally)
+            yield from read_json_lines(file, source.text_keys, tally)
         elif file.format in ("parquet", "arrow"):
-            yield from read_table(file, source.text_key, tally)
+            yield from read_table(file, source.text_keys, tally)
         else:
             yield from read_text_file(file, tally, empty_is_error=source.kind == "files")

@@ -1,8 +1,9 @@
-"""One JSON object and the text in it."""
+"""One JSON object and the texts in it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -14,20 +15,23 @@ class BadLineError(ValueError):
     """A line that holds no document; the message completes "FILE line N: "."""
 
 
-def find_text(line: bytes, text_key: str) -> str:
-    """The string under ``text_key``; raises BadLineError."""
+def find_texts(line: bytes, text_keys: Sequence[str]) -> list[str]:
+    """The string under each key; raises BadLineError where one is missing or no string."""
     record = load_json(line)
     if not isinstance(record, dict):
         raise BadLineError(f"the line holds {_kind(record)}; one JSON object a line is wanted")
-    if text_key not in record:
-        raise BadLineError(
-            f"there is no key `{text_key}`, the object has {_list_keys(record)}; "
-            "set `source.text_key` to the key of the text"
-        )
-    text = record[text_key]
-    if not isinstance(text, str):
-        raise BadLineError(f"`{text_key}` holds {_kind(text)}; a string is wanted")
-    return text
+    texts = []
+    for key in text_keys:
+        if key not in record:
+            raise BadLineError(
+                f"there is no key `{key}`, the object has {_list_keys(record)}; "
+                "set `source.text_key` to the key of the text"
+            )
+        text = record[key]
+        if not isinstance(text, str):
+            raise BadLineError(f"`{key}` holds {_kind(text)}; a string is wanted")
+        texts.append(text)
+    return texts
 
 
 def load_json(line: bytes) -> Any:

@@ -1,8 +1,8 @@
-"""Parquet and Arrow files: one document a row, under the column that holds the text."""
+"""Parquet and Arrow files: a document of a row for each column that holds text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -16,7 +16,7 @@ _BYTES_AT_ONCE = 1 << 24
 _MAX_COLUMNS_SHOWN = 8
 
 
-def read_table(file: SourceFile, text_key: str, tally: Tally) -> Iterator[Document]:
+def read_table(file: SourceFile, text_keys: Sequence[str], tally: Tally) -> Iterator[Document]:
     """Yield the text of every row, a bounded number of rows in memory; rows count from 1.
 
     Raises DataError naming file and row, or counts the row in ``tally``.
@@ -26,8 +26,9 @@ def read_table(file: SourceFile, text_key: str, tally: Tally) -> Iterator[Docume
     kind, title = (_Parquet, "Parquet") if file.format == "parquet" else (_Arrow, "Arrow")
     try:
         with closing(kind(file)) as table:
-            _require_text(file, table.schema, text_key)
-            yield from _read_rows(file, table, text_key, tally)
+            for key in text_keys:
+                _require_text(file, table.schema, key)
+            yield from _read_rows(file, table, text_keys, tally)
     except (pyarrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.strerror is not None:
             raise DataError(
@@ -37,22 +38,29 @@ def read_table(file: SourceFile, text_key: str, tally: Tally) -> Iterator[Docume
         tally.reject(f"{file.name} is no whole {title} file ({reason}); fetch or write it again")
 
 
-def _read_rows(file: SourceFile, table: _Parquet | _Arrow, text_key: str, tally: Tally) -> Iterator[Document]:
+def _read_rows(
+    file: SourceFile, table: _Parquet | _Arrow, text_keys: Sequence[str], tally: Tally
+) -> Iterator[Document]:
     number = 0
-    for column in table.columns(text_key):
-        _refuse_long_rows(file, column, number, text_key)
-        for value in column:
+    for columns in table.batches(text_keys):
+        for key, column in zip(text_keys, columns, strict=True):
+            _refuse_long_rows(file, column, number, key)
+        for row in zip(*columns, strict=True):
             number += 1
             place = f"{file.name} row {number}"
-            try:
-                text = value.as_py()
-            except UnicodeDecodeError as error:
-                tally.reject(f"{place}: byte {error.start + 1} of `{text_key}` is not UTF-8; write the file again")
-                continue
-            if text is None:
-                tally.reject(f"{place}: `{text_key}` holds null; a string is wanted")
-                continue
-            yield Document(text, count_utf8_bytes(text), place)
+            texts = []
+            for key, value in zip(text_keys, row, strict=True):
+                try:
+                    text = value.as_py()
+                except UnicodeDecodeError as error:
+                    tally.reject(f"{place}: byte {error.start + 1} of `{key}` is not UTF-8; write the file again")
+                    break
+                if text is None:
+                    tally.reject(f"{place}: `{key}` holds null; a string is wanted")
+                    break
+                texts.append(text)
+            else:
+                yield from (Document(text, count_utf8_bytes(text), place) for text in texts)
 
 
 def _refuse_long_rows(file: SourceFile, column: Any, rows_before: int, text_key: str) -> None:
@@ -78,12 +86,14 @@ class _Parquet:
         self._file = parquet.ParquetFile(file.path, memory_map=True)
         self.schema = self._file.schema_arrow
 
-    def columns(self, name: str) -> Iterator[Any]:
-        rows = min(_ROWS_AT_ONCE, max(1, _BYTES_AT_ONCE // max(1, self._mean_row_bytes(name))))
-        for batch in self._file.iter_batches(batch_size=rows, columns=[name]):
-            yield batch.column(0)
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        mean_bytes = sum(map(self._mean_bytes, names))
+        rows = min(_ROWS_AT_ONCE, max(1, _BYTES_AT_ONCE // max(1, mean_bytes)))
+        for batch in self._file.iter_batches(batch_size=rows, columns=list(names)):
+            yield [batch.column(name) for name in names]
 
-    def _mean_row_bytes(self, name: str) -> int:
+    def _mean_bytes(self, name: str) -> int:
+        """Of a row's text, by the file's own account."""
         metadata = self._file.metadata
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
         chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
@@ -107,14 +117,14 @@ class _Arrow:
         self._is_indexed = is_indexed
         self.schema = self._reader.schema
 
-    def columns(self, name: str) -> Iterator[Any]:
-        place = self.schema.get_field_index(name)
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        places = [self.schema.get_field_index(name) for name in names]
         if self._is_indexed:
             batches = (self._reader.get_batch(index) for index in range(self._reader.num_record_batches))
         else:
             batches = iter(self._reader)
         for batch in batches:
-            yield batch.column(place)
+            yield [batch.column(place) for place in places]
 
     def close(self) -> None:
         self._map.close()

@@ -98,6 +98,18 @@ def make_byte_tokenizer(eod_token: str) -> Tokenizer:
     return _finish(Tokenizer(models.BPE(vocabulary, [])), PATTERNS["gpt2"], eod_token)
 
 
+def make_character_tokenizer(eod_token: str) -> Tokenizer:
+    """GPT-NeoX's ``CharLevelTokenizer``: as its, an id is a byte's value in UTF-8, and the end-of-document token is 0.
+
+    A NUL in text, which ends a document there, is id 256.
+    """
+    from tokenizers import Tokenizer, models
+
+    vocabulary = {letter: byte for byte, letter in enumerate(byte_letters()) if byte}
+    vocabulary |= {byte_letters()[0]: 256, eod_token: 0}
+    return _finish(Tokenizer(models.BPE(vocabulary, [])), PATTERNS["gpt2"], eod_token)
+
+
 def byte_letters() -> list[str]:
     """The printable letter that byte-level vocabularies write for each byte: itself where it is printable in Latin-1,
     else the next of the letters from U+0100 on.

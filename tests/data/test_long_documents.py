@@ -85,7 +85,7 @@ def test_the_dataset_is_that_of_whole_documents(tmp_path, make_spec, folder, low
 def read_all(path, low_limits, tally=None):
     low_limits()
     read = read_json_lines if path.suffix == ".jsonl" else read_text_file
-    arguments = {"empty_is_error": True} if path.suffix != ".jsonl" else {"text_key": "text"}
+    arguments = {"empty_is_error": True} if path.suffix != ".jsonl" else {"text_keys": ["text"]}
     return list(read(SourceFile(path.name, path, "text"), tally=tally or Tally(), **arguments))
 
 
@@ -144,6 +144,15 @@ def test_bytes_that_are_no_text_are_named_in_long_files(tmp_path, low_limits):
     line.write_bytes(b'{"text": "' + b"word " * 2_000 + b'\xff"}\n')
     with pytest.raises(DataError, match=r"b\.jsonl line 1: byte \d+ of the line is not UTF-8 \(0xff\)"):
         read_all(line, low_limits)
+
+
+def test_long_and_short_strings_of_several_keys(tmp_path, low_limits):
+    record = {"title": "short", "body": BODY, "more": BODY + "!"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
+    low_limits()
+    source = SourceFile("a.jsonl", tmp_path / "a.jsonl", "jsonl")
+    documents = list(read_json_lines(source, ["more", "title", "body"], Tally()))
+    assert ["".join(document.pieces()) for document in documents] == [BODY + "!", "short", BODY]
 
 
 def test_ftfy_refuses_what_it_cannot_mend_whole(tmp_path, make_spec, folder, low_limits):

@@ -196,3 +196,11 @@ def test_a_file_that_changes_while_it_is_read_is_told(tmp_path):
     (tmp_path / "a.txt").unlink()
     with pytest.raises(DataError, match=r"a\.txt cannot be read"), fingerprint_alongside([source]):
         pass
+
+
+def test_each_of_several_keys_gives_a_document_and_a_line_counts_whole_or_not(tmp_path):
+    lines = [{"a": "one", "b": "two", "c": 3}, {"a": "lost"}, {"b": "", "a": "three"}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    documents, tally = read(files(tmp_path / "a.jsonl", text_key=["b", "a"], on_error="skip"))
+    assert [document.text for document in documents] == ["two", "one", "three"]
+    assert tally.skipped == 1 and tally.empty_documents == 1 and "line 2: there is no key `b`" in tally.samples[0]

@@ -63,8 +63,8 @@ def test_a_row_that_is_too_long_is_refused_and_others_are_read_few_at_a_time(tmp
     monkeypatch.undo()
     monkeypatch.setattr(tables, "_BYTES_AT_ONCE", 6_000)
     parquet.write_table(make_table(["y" * 5_000] * 7), tmp_path / "many.parquet", use_dictionary=False)
-    sizes = [len(column) for column in tables._Parquet(*list_sources(files(tmp_path / "many.parquet"))).columns("text")]
-    assert sizes == [1] * 7
+    batches = tables._Parquet(*list_sources(files(tmp_path / "many.parquet"))).batches(["text"])
+    assert [len(column) for (column,) in batches] == [1] * 7
 
 
 def test_a_saved_dataset_is_read_in_its_own_order(tmp_path):
@@ -131,3 +131,15 @@ def test_a_tally_is_whole_after_a_damaged_table(tmp_path):
     documents, tally = read(files(tmp_path / "a.parquet", tmp_path / "b.txt", on_error="skip"))
     assert isinstance(tally, Tally) and tally.skipped == 1
     assert [document.text for document in documents] == ["text"]
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_each_of_several_columns_gives_a_document(tmp_path, suffix):
+    path = tmp_path / f"corpus.{suffix}"
+    table = pa.table({"body": ["a", None, "c"], "id": [1, 2, 3], "title": ["A", "B", "C"]})
+    WRITERS[suffix](path, table)
+    documents, tally = read(files(path, text_key=["title", "body"], on_error="skip"))
+    assert [(document.text, document.place) for document in documents] == [
+        (text, f"{path} row {row}") for text, row in (("A", 1), ("a", 1), ("C", 3), ("c", 3))
+    ]
+    assert tally.skipped == 1 and "row 2: `body` holds null" in tally.samples[0]

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 from gigatoken.gigatoken_rs import BPETokenizer
 
+from neox_train.data.cutting import can_cut
 from neox_train.data.fast_encoder import FastEncoder
 from neox_train.data.tokenizer import TextTokenizer
 from neox_train.data.tokenizer_formats import (
     byte_letters,
     make_byte_tokenizer,
+    make_character_tokenizer,
     read_gpt2,
     read_sentencepiece,
     read_tiktoken,
@@ -92,6 +94,16 @@ def test_bytes_are_their_own_ids():
     made = make_byte_tokenizer(END)
     assert made.token_to_id(END) == 256
     assert ids_of(made) == [list(text.encode()) for text in ALL]
+
+
+def test_characters_have_gpt_neoxs_ids():
+    made = make_character_tokenizer(END)
+    assert made.token_to_id(END) == 0
+    assert ids_of(made) == [[byte or 256 for byte in text.encode()] for text in ALL]
+    assert any(0 in text.encode() for text in ALL)
+    tokenizer = TextTokenizer(made, END, "made")
+    assert [tokenizer.decode(ids) for ids in ids_of(made)] == ALL
+    assert can_cut(tokenizer.to_json())
 
 
 def test_a_sentencepiece_model_gives_the_ids_that_sentencepiece_gave(cases):
