@@ -68,6 +68,7 @@ def test_a_run_on_files_of_gpt_neox_exports_with_the_tokenizer_that_its_configur
         convert(run)
 
 
+@pytest.mark.full
 def test_a_run_on_a_blend_alone_exports_with_the_tokenizer_of_its_sets(tmp_path: Path, dataset: DatasetFolder) -> None:
     other = make_dataset(tmp_path / "other")
     paths = [str(dataset.path), str(other.path)]
