@@ -14,6 +14,7 @@ from neox_train.checkpoint.fragments import MASTER
 from neox_train.checkpoint.manifest import World, read_manifest
 from neox_train.checkpoint.opaque import restore_opaque
 from neox_train.checkpoint.optimizer_state import build_scalar, put_state, restore_groups
+from neox_train.checkpoint.own_state import SavedOwnState, find_own_state
 from neox_train.checkpoint.random_state import is_random_state, restore_random_state
 from neox_train.checkpoint.rank_file import name_rank_file
 from neox_train.checkpoint.shard_table import ShardTable
@@ -61,6 +62,7 @@ def restore_checkpoint(folder: Path, *, engine: Any, model: torch.nn.Module, con
         raise failed.failures[0].to_error() from failed
     state.unlink()
     state.refresh()
+    _restore_own_state(folder, engine)
     restore_groups(state.optimizer, saved["optimizer"]["groups"])
     restore_counters(engine, saved["engine"])
     restore_loss_scaler(state.loss_scaler, saved["loss_scaler"])
@@ -125,6 +127,21 @@ def _stored_scalars(held: Held, scalars: dict[str, dict[str, Any]]) -> dict[str,
             "group; resume with the ZeRO stage they were saved with"
         )
     return values[0]
+
+
+def _restore_own_state(folder: Path, engine: Any) -> None:
+    own = find_own_state(engine)
+    if own is None:
+        return
+
+    def load() -> None:
+        with open_tensors(folder) as reader:
+            own.restore(SavedOwnState(reader, read_manifest(folder).world.size), get_rank())
+
+    try:
+        run_together(load)
+    except RanksFailedError as failed:
+        raise failed.failures[0].to_error() from failed
 
 
 def _restore_random(reader: TensorReader, values: dict[str, Any]) -> None:

@@ -33,7 +33,18 @@ def checkpoint_size_bytes(config: NeoxConfig) -> int:
         moments = 0
     moment_bytes = _QUANTISED_MOMENT_BYTES if config.use_bnb_optimizer else _FP32_BYTES
     overhead = len(elements) * _HEADER_BYTES_PER_PARAMETER + config.world_size * _RANK_BYTES + _MANIFEST_BYTES
-    return int(sum(elements) * (_FP32_BYTES + moments * moment_bytes)) + overhead
+    held = _FP32_BYTES + moments * moment_bytes + _own_bytes(config, moments)
+    return int(sum(elements) * held) + overhead
+
+
+def _own_bytes(config: NeoxConfig, moments: int) -> int:
+    """Bytes an element that replicas save each for itself; PowerSGD's factors are small beside its residual."""
+    if config.gradient_compression == "powersgd":
+        return _FP32_BYTES * config.data_parallel_size
+    if config.gradient_compression == "local_update":
+        # Weights and moments of every replica, and the outer momentum once.
+        return _FP32_BYTES * (config.data_parallel_size * (1 + moments) + 1)
+    return 0
 
 
 def require_space(

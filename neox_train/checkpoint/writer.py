@@ -25,6 +25,7 @@ from neox_train.checkpoint.fragments import FRAGMENTS_NAME, FragmentIndex
 from neox_train.checkpoint.leftovers import clear_leftovers
 from neox_train.checkpoint.manifest import FileRecord, Manifest, World, write_manifest
 from neox_train.checkpoint.optimizer_state import describe_groups
+from neox_train.checkpoint.own_state import capture_own_state
 from neox_train.checkpoint.rank_file import RankFile, collect_rank_file
 from neox_train.checkpoint.shard_table import ShardTable
 from neox_train.checkpoint.space import describe_full_disk
@@ -57,11 +58,25 @@ def save_checkpoint(
     StorageError with path, bytes needed and bytes free where the disk is full. A checkpoint of the same step is
     replaced once the new one is complete.
     """
-    root = Path(root)
+    with capture_own_state(engine) as own:
+        return _save(Path(root), engine, model, config, trainer, digests, final, own)
+
+
+def _save(
+    root: Path,
+    engine: Any,
+    model: torch.nn.Module,
+    config: NeoxConfig,
+    trainer: TrainerState,
+    digests: Mapping[str, str | None],
+    final: bool,
+    own: Mapping[str, torch.Tensor],
+) -> Path:
     table = build_table(Architecture.from_config(config))
     state = open_engine(engine, model)
     shards = ShardTable.held_at(state.position, table, config)
     file = collect_rank_file(state, shards, get_rank())
+    file.tensors |= own
     folder = unfinished_path(root, trainer.step)
     sizes = gather_to_first(file.size_bytes)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from neox_train.config.compression import choose_communication_type
 from neox_train.config.schema import NeoxConfig
 
 _FP16_KEYS = (
@@ -49,10 +50,8 @@ def deepspeed_json(config: NeoxConfig) -> dict[str, Any]:
     if config.precision == "bfloat16":
         result["bf16"] = {"enabled": True}
         result["data_types"] = dict(config.data_types or {"grad_accum_dtype": "fp32"})
-    if config.communication_data_type is not None:
-        result["communication_data_type"] = config.communication_data_type
-    elif config.fp32_allreduce:
-        result["communication_data_type"] = "fp32"
+    if (communicated := choose_communication_type(config)) is not None:
+        result["communication_data_type"] = communicated
     for key, value in (config.deepspeed_extra_args or {}).items():
         result[key] = copy.deepcopy(value)
     return result

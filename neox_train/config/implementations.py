@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from neox_train.config.compression import replaces_reduction
 from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.errors import NotBuiltError
 
@@ -94,6 +95,10 @@ def _flat_masters_hindrance(config: NeoxConfig) -> str | None:
         return "model_parallel_size or pipe_parallel_size above 1"
     if config.prescale_gradients:
         return "prescale_gradients"
+    if config.gradient_predivide_factor != 1.0:
+        return "gradient_predivide_factor"
+    if replaces_reduction(config):
+        return f"gradient_compression {config.gradient_compression}"
     if config.deepspeed_extra_args:
         return "deepspeed_extra_args"
     return None

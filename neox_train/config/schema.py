@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from neox_train.config.reader import Place
 from neox_train.config.sections.attention import AttentionKeys, OtherLayerKeys, TransformerEngineKeys
+from neox_train.config.sections.communication import CommunicationKeys
 from neox_train.config.sections.data import DataKeys, PreferenceDataKeys
 from neox_train.config.sections.deepspeed import DeepSpeedKeys
 from neox_train.config.sections.derived import DerivedKeys
@@ -34,6 +35,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Batches and length", BatchKeys),
     ("Optimizer", OptimizerKeys),
     ("Learning rate", ScheduleKeys),
+    ("Gradient communication", CommunicationKeys),
     ("Number formats", PrecisionKeys),
     ("ZeRO", ZeroKeys),
     ("Speed", SpeedKeys),
@@ -69,6 +71,7 @@ class NeoxKeys(
     SpeedKeys,
     ZeroKeys,
     PrecisionKeys,
+    CommunicationKeys,
     ScheduleKeys,
     OptimizerKeys,
     BatchKeys,

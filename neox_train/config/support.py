@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from neox_train.config.compression import list_compression_problems
 from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.config.hardware import require_hardware
 from neox_train.config.keys import is_inactive, read_remedy, read_status
@@ -76,6 +77,7 @@ def list_unsupported(config: NeoxConfig) -> list[str]:
         *_list_recomputation(config),
         *_list_transformer_engine(config),
         *_list_attention(config),
+        *list_compression_problems(config),
     ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from neox_train.memory.compression import count_compressed_reduction, count_synchronisation
 from neox_train.memory.groups import count_share_bytes, list_groups
 from neox_train.memory.optimizers import count_muon_bytes, count_step_bytes
 from neox_train.memory.plan import RankPlan
@@ -69,10 +70,18 @@ def _count_plain(plan: RankPlan) -> GradientBytes:
         produced=own,
         produced_buffers=0,
         reduced=own,
-        reduced_buffers=plan.weight_bytes * min(sum(sizes), _ENGINE_BUCKET_ELEMENTS),
+        reduced_buffers=_count_plain_buffers(plan, sum(sizes)),
         stepped=own,
-        step_temporaries=widened + max(orthogonalised, count_step_bytes(plan, sizes)),
+        step_temporaries=max(
+            widened + max(orthogonalised, count_step_bytes(plan, sizes)), count_synchronisation(plan) - own
+        ),
     )
+
+
+def _count_plain_buffers(plan: RankPlan, elements: int) -> int:
+    if plan.compression != "none":
+        return count_compressed_reduction(plan)
+    return plan.weight_bytes * min(elements, _ENGINE_BUCKET_ELEMENTS)
 
 
 def _count_flat(plan: RankPlan) -> GradientBytes:

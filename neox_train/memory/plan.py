@@ -74,6 +74,9 @@ class RankPlan:
     """Whether compiled layers compute norms and the MLP's activation again in the backward pass."""
     loss_chunk_tokens: int
     """Tokens whose logits exist at a time; 0 for all of a micro-batch."""
+    compression: Literal["none", "powersgd", "local_update"] = "none"
+    """What replicas exchange in place of their gradients' sum."""
+    powersgd_rank: int = 0
 
     @property
     def in_flight(self) -> int:
@@ -152,6 +155,8 @@ def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
         flat_masters=choice.flat_masters,
         compiled_blocks=choice.compiled_blocks,
         loss_chunk_tokens=choice.loss_chunk_tokens,
+        compression=_read_compression(config),
+        powersgd_rank=config.powersgd_rank,
     )
 
 
@@ -178,6 +183,14 @@ def _read_precision(config: NeoxConfig) -> Precision:
     if config.precision is None:
         raise ValueError("the configuration is not resolved: its precision is not known")
     return config.precision
+
+
+def _read_compression(config: NeoxConfig) -> Literal["none", "powersgd", "local_update"]:
+    """The 16-bit formats are in ``communication_bytes``."""
+    chosen = config.gradient_compression
+    if chosen == "bf16" or chosen == "fp16":
+        return "none"
+    return chosen
 
 
 def _read_optimizer(config: NeoxConfig) -> OptimizerKind:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from neox_train.config.stages import EMBEDDING, OUTPUT
+from neox_train.memory.compression import count_compression
 from neox_train.memory.groups import FlatGroup, list_groups
 from neox_train.memory.optimizers import StateKind, count_state_bytes
 from neox_train.memory.plan import RankPlan
@@ -125,7 +126,7 @@ def _count_unsharded(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticByt
         master_weights=0 if plan.precision == "fp32" else _FP32 * sum(sizes),
         optimizer_states=count_state_bytes((group.states, size) for group in groups for size in group.sizes),
         gradients=0,
-        communication=count_neighbour_buffers(plan),
+        communication=count_neighbour_buffers(plan) + count_compression(plan),
     )
 
 

@@ -22,6 +22,7 @@ from neox_train.model.layers import LayerFactory, LocalLayers
 from neox_train.model.parallel.layers import ParallelLayers
 from neox_train.model.recomputation import Recompute, build_recompute
 from neox_train.training.compilation import compile_blocks, prefer_fast_attention
+from neox_train.training.compression.choice import compress_gradients
 from neox_train.training.distributed import RankContext
 from neox_train.training.flat_engine import attach_flat_masters, build_flat_masters
 from neox_train.training.flat_masters import FlatMasters
@@ -76,6 +77,7 @@ def build_engine(
     if isinstance(optimizer, FlatMasters):
         attach_flat_masters(engine, optimizer, config)
     _check_for_overflow_everywhere(engine)
+    compress_gradients(engine, model, config, grid)
     return engine, model
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from neox_train.config.compression import choose_communication_type
 from neox_train.training.flat_adamw import FlatAdamW
 from neox_train.training.flat_masters import FlatMasters
 from neox_train.training.optimizer import build_8bit_optimizer, select_params
@@ -40,7 +41,7 @@ def attach_flat_masters(engine: DeepSpeedEngine, optimizer: FlatMasters, config:
     engine.enable_backward_allreduce = False
     accumulated = (config.data_types or {}).get("grad_accum_dtype") or "fp32"
     alone = config.gradient_accumulation_steps == 1
-    communicated = "fp32" if config.fp32_allreduce else config.communication_data_type
+    communicated = choose_communication_type(config)
     optimizer.attach(
         torch.bfloat16,
         gradient_dtype=torch.bfloat16 if alone else _DTYPES[accumulated],

@@ -16,6 +16,7 @@ from neox_train.config.fp8 import uses_fp8
 from neox_train.errors import NonFiniteError
 from neox_train.monitoring.metrics import MetricsWriter
 from neox_train.training.cadence import last_step, logs_at, saves_at, validates_at
+from neox_train.training.compression.seam import find_compression
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext, reduce_max
 from neox_train.training.finished import PEAK_MEMORY_GIB, SAVE_SECONDS, SECONDS, TRAIN_LOSS
@@ -92,6 +93,8 @@ class TrainingLoop:
         result = run_step(self.engine, batches, lr=lr, context=self.context, masked_after=self._masked_after)
         self.meter.add(result, time.monotonic() - began)
         self.state.step += 1
+        if self.state.step == self._last_step and (compression := find_compression(self.engine)):
+            compression.finish_training()
         self.state.consumed_samples += self.config.train_batch_size
         self._skips.count(
             step=self.state.step,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from neox_train.training.compression.seam import find_compression
 from neox_train.training.distributed import RankContext, reduce_sum
 from neox_train.training.optimizer import set_learning_rate
 from neox_train.training.pipeline import measure_pipeline_loss, train_pipeline_batch
@@ -56,6 +57,8 @@ def run_step(
         else:
             update = apply_update(engine)
     assert update is not None
+    if compression := find_compression(engine):
+        compression.finish_step()
     summed, stops = reduce_sum([total.item() / accumulation_steps, float(stop_requested())], context)
     return StepResult(loss=summed / context.world_size, update=update, stop=stops > 0)
 

@@ -114,8 +114,25 @@ class _TimedWork:
         with self._meter.exposed(self._traffic):
             return self._work.wait(*args, **kwargs)
 
+    def get_future(self) -> Any:
+        return _TimedFuture(self._work.get_future(), self._meter, self._traffic)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._work, name)
+
+
+class _TimedFuture:
+    """The future of a collective under way."""
+
+    def __init__(self, future: Any, meter: TrafficMeter, traffic: Traffic) -> None:
+        self._future, self._meter, self._traffic = future, meter, traffic
+
+    def wait(self) -> Any:
+        with self._meter.exposed(self._traffic):
+            return self._future.wait()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._future, name)
 
 
 _originals: dict[str, Callable[..., Any]] = {}

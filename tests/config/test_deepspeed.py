@@ -37,7 +37,7 @@ def test_number_formats() -> None:
 def test_communication() -> None:
     assert "communication_data_type" not in deepspeed_json(load_tiny())
     assert deepspeed_json(load_tiny(fp32_allreduce=True))["communication_data_type"] == "fp32"
-    assert deepspeed_json(load_tiny(communication_data_type="bfp16"))["communication_data_type"] == "bfp16"
+    assert deepspeed_json(load_tiny(communication_data_type="bfp16"))["communication_data_type"] == "bf16"
 
 
 def test_extra_arguments_come_last() -> None:

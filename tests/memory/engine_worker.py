@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from neox_train.config.architecture import Architecture
+from neox_train.training.compression.seam import find_compression
 from neox_train.training.distributed import start_process_group
 from neox_train.training.engine import build_engine
 from neox_train.training.pipeline import train_pipeline_batch
@@ -62,6 +63,8 @@ def take_step(engine: Any, config: Any) -> None:
     for _ in range(config.gradient_accumulation_steps):
         engine.backward(compute_loss(engine, config))
         engine.step()
+    if compression := find_compression(engine):
+        compression.finish_step()
 
 
 def make_tokens(config: Any) -> torch.Tensor:

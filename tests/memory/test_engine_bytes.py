@@ -57,6 +57,7 @@ CASES: dict[str, dict[str, Any]] = {
     "fp32 ZeRO 3, 8-bit": {**_zero(3), "use_bnb_optimizer": True},
     "bf16 without ZeRO, Muon": {**_zero(0), "precision": "bfloat16", "optimizer": _optimizer("Muon")},
     "fp32 without ZeRO, 8-bit": {**_zero(0), "use_bnb_optimizer": True},
+    "fp32 without ZeRO, local updates": {**_zero(0), "gradient_compression": "local_update", "local_update_steps": 1},
     "fp32 without ZeRO, tensor": {**_zero(0), **TENSOR},
     "bf16 ZeRO 1, tensor and sequence": {**_zero(1), **TENSOR, "sequence_parallel": True, "precision": "bfloat16"},
     "fp32 ZeRO 2, tensor, gated": {**_zero(2), **TENSOR, "activation": "swiglu", "mlp_multiple_of": 2},

@@ -65,8 +65,8 @@ class OptimizerKeys(BaseModel):
     gradient_predivide_factor: float = implemented(1.0, "Divide gradients by this before they are summed.", gt=0)
     sparse_gradients: bool = refused(False, "Sparse gradients of embeddings.")
     fp32_allreduce: bool = implemented(False, "Sum gradients over ranks in fp32.")
-    communication_data_type: Literal["fp32", "fp16", "bfp16"] | None = implemented(
-        None, "Number format of gradient communication; bfp16 is DeepSpeed's name of bfloat16."
+    communication_data_type: Literal["fp32", "fp16", "bf16", "bfp16"] | None = implemented(
+        None, "Number format of gradient communication; bfp16 is bf16's older name."
     )
 
 

@@ -1,0 +1,58 @@
+"""What ``gradient_compression`` goes with, and the number format in which gradients travel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+
+CommunicationType = Literal["fp32", "fp16", "bf16"]
+
+_BY_KEY: dict[str, CommunicationType] = {"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "bfp16": "bf16"}
+
+
+def choose_communication_type(config: NeoxConfig) -> CommunicationType | None:
+    """Number format of gradients between ranks under DeepSpeed's name; None for that of the gradients themselves."""
+    if config.gradient_compression in ("bf16", "fp16"):
+        return _BY_KEY[config.gradient_compression]
+    if config.communication_data_type is not None:
+        return _BY_KEY[config.communication_data_type]
+    return "fp32" if config.fp32_allreduce else None
+
+
+def replaces_reduction(config: NeoxConfig) -> bool:
+    """Whether something else than the sum of gradients travels."""
+    return config.gradient_compression in ("powersgd", "local_update")
+
+
+def list_compression_problems(config: NeoxConfig) -> list[str]:
+    """One phrase, with the remedy, for each key that the chosen compression does not go with."""
+    chosen = f"gradient_compression: {config.gradient_compression}"
+    if config.gradient_compression in ("bf16", "fp16"):
+        return _list_rival_formats(config, chosen)
+    if not replaces_reduction(config):
+        return []
+    hindrances = {
+        "zero_optimization.stage above 0 (set stage: 0)": config.zero_stage > 0,
+        "model_parallel_size above 1 (set 1)": config.model_parallel_size > 1,
+        "pipe_parallel_size above 1 (set 1)": config.pipe_parallel_size > 1,
+        "precision fp16 (set bfloat16)": config.precision == "fp16",
+        "use_bnb_optimizer (set it to false)": config.use_bnb_optimizer,
+        "prescale_gradients (set it to false)": config.prescale_gradients,
+        "gradient_predivide_factor (remove it)": config.gradient_predivide_factor != 1.0,
+    }
+    if config.gradient_compression == "powersgd":
+        # Its factors are made and sent in fp32.
+        hindrances["communication_data_type (remove it)"] = config.communication_data_type not in (None, "fp32")
+    return [f"{chosen} with {name}" for name, is_set in hindrances.items() if is_set]
+
+
+def _list_rival_formats(config: NeoxConfig, chosen: str) -> list[str]:
+    rival = config.communication_data_type
+    problems = []
+    if rival is not None and _BY_KEY[rival] != config.gradient_compression:
+        problems.append(f"{chosen} with communication_data_type {rival} (remove one of the two)")
+    if config.fp32_allreduce:
+        problems.append(f"{chosen} with fp32_allreduce (set it to false)")
+    return problems

@@ -1,0 +1,30 @@
+"""Keys of what data-parallel ranks send each other; all are new here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from neox_train.config.keys import implemented
+
+
+class CommunicationKeys(BaseModel):
+    """How gradients, or what takes their place, are made smaller for slow links."""
+
+    gradient_compression: Literal["none", "bf16", "fp16", "powersgd", "local_update"] = implemented(
+        "none",
+        "New here: what travels between replicas in place of gradients; bf16 and fp16 the same numbers in 16 bits, "
+        "powersgd low-rank factors of them, local_update the weights' change over local_update_steps (DiLoCo).",
+    )
+    powersgd_rank: int = implemented(4, "New here: rank of powersgd's factors of each matrix.", ge=1)
+    powersgd_start_step: int = implemented(
+        100, "New here: steps with whole gradients before powersgd begins; the warm-up's length or more.", ge=2
+    )
+    local_update_steps: int = implemented(
+        50, "New here: steps each replica takes by itself before local_update averages.", ge=1
+    )
+    local_update_lr: float = implemented(0.7, "New here: learning rate of local_update's outer step.", gt=0)
+    local_update_momentum: float = implemented(
+        0.9, "New here: Nesterov momentum of local_update's outer step.", ge=0, lt=1
+    )

@@ -1,0 +1,1 @@
+"""What replicas exchange in place of whole gradients."""
