@@ -9,6 +9,7 @@ from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.config.hardware import require_hardware
 from neox_train.config.keys import is_inactive, read_remedy, read_status
 from neox_train.config.reader import show_value
+from neox_train.config.reduction import list_reduction_problems
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.errors import ConfigError, NotBuiltError
 
@@ -78,6 +79,7 @@ def list_unsupported(config: NeoxConfig) -> list[str]:
         *_list_transformer_engine(config),
         *_list_attention(config),
         *list_compression_problems(config),
+        *list_reduction_problems(config),
     ]
 
 
