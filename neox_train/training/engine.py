@@ -29,6 +29,7 @@ from neox_train.training.flat_masters import FlatMasters
 from neox_train.training.grid import ParallelGrid
 from neox_train.training.optimizer import build_optimizer
 from neox_train.training.parameter_groups import group_parameters
+from neox_train.training.sharded_gather import gather_one_by_one
 from neox_train.training.transformer_engine import choose_layers
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def build_engine(
         engine, *_ = deepspeed.initialize(
             model=model,
             optimizer=optimizer,
-            config=settings,
+            config=gather_one_by_one(settings, context.device),
             mpu=grid if grid.shape.tp > 1 and grid.shape.pp == 1 else None,
         )
     if isinstance(optimizer, FlatMasters):

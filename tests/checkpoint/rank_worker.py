@@ -34,6 +34,7 @@ from neox_train.training.flat_engine import attach_flat_masters, build_flat_mast
 from neox_train.training.flat_masters import FlatMasters
 from neox_train.training.optimizer import build_optimizer
 from neox_train.training.parameter_groups import group_parameters
+from neox_train.training.sharded_gather import gather_one_by_one
 from tests.checkpoint.digest import SAMPLES, VOCAB_SIZE, digest
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
@@ -100,7 +101,8 @@ def build_engine(config: Any) -> tuple[Any, GPTNeoX]:
     groups = group_parameters(model, architecture, config)
     if not config.flat_master_weights:
         optimizer = build_optimizer(config, groups, torch.device("cpu"))
-        engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=deepspeed_json(config))
+        settings = gather_one_by_one(deepspeed_json(config), torch.device("cpu"))
+        engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings)
         return engine, model
     flat = build_flat_masters(config, [{**group, "lr": 1e-3} for group in groups])
     engine, *_ = deepspeed.initialize(model=model, optimizer=flat, config=flat_masters_json(config))
