@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import lru_cache
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.parameters import list_parameters
+from neox_train.errors import ConfigError
 
 EMBEDDING, FINAL_NORM, OUTPUT = "embedding", "final_norm", "output"
 
@@ -21,7 +23,8 @@ def deal_stages(architecture: Architecture, stages: int, method: str) -> list[ra
     """Positions in the chain that each stage holds, by GPT-NeoX's ``pipe_partition_method``.
 
     ``parameters`` balances parameters, ``uniform`` the number of links, ``type:transformer`` (also with ``|mlp``) the
-    number of transformer layers. Extra layers go to the first stages: the last has the logits besides.
+    number of transformer layers. Extra layers go to the first stages: the last has the logits besides. Raises
+    ConfigError where a stage would hold no parameter.
     """
     chain = list_pipeline_layers(architecture)
     if method == "parameters":
@@ -31,41 +34,43 @@ def deal_stages(architecture: Architecture, stages: int, method: str) -> list[ra
     else:
         weights = [int(link.startswith("layers.")) for link in chain]
     bounds = split_evenly(weights, stages)
-    return [range(first, last) for first, last in itertools.pairwise(bounds)]
+    dealt = [range(first, last) for first, last in itertools.pairwise(bounds)]
+    sizes = _count_parameters(architecture, chain)
+    for stage, links in enumerate(dealt):
+        if not any(sizes[place] for place in links):
+            raise ConfigError(
+                f"pipe_partition_method {method} leaves stage {stage} of {stages} without a parameter; set "
+                "pipe_partition_method: type:transformer, or a smaller pipe_parallel_size"
+            )
+    return dealt
 
 
 def split_evenly(weights: Sequence[int], parts: int) -> list[int]:
-    """Bounds of ``parts`` contiguous, non-empty parts, the heaviest as light as it can be; early parts are fuller."""
+    """Bounds of ``parts`` contiguous, non-empty parts: the heaviest as light as it can be, then all as alike as they
+    can be (least sum of squares), then early ones fuller.
+    """
+    return list(_split(tuple(weights), parts))
+
+
+@lru_cache(maxsize=64)
+def _split(weights: tuple[int, ...], parts: int) -> tuple[int, ...]:
+    """Dynamic programming over where each part ends."""
     sums = [0, *itertools.accumulate(weights)]
-    limit = _lightest_limit(weights, parts)
-    bounds = [0]
-    for part in range(parts - 1):
+    best: dict[int, tuple[tuple[int, int], tuple[int, ...]]] = {0: ((0, 0), (0,))}
+    for part in range(parts):
         left = parts - 1 - part
-        last = bounds[-1] + 1
-        while last < len(weights) - left and sums[last + 1] - sums[bounds[-1]] <= limit:
-            last += 1
-        bounds.append(last)
-    return [*bounds, len(weights)]
-
-
-def _lightest_limit(weights: Sequence[int], parts: int) -> int:
-    low, high = max(weights), sum(weights)
-    while low < high:
-        middle = (low + high) // 2
-        if _count_parts(weights, middle) <= parts:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _count_parts(weights: Sequence[int], limit: int) -> int:
-    parts, held = 1, 0
-    for weight in weights:
-        if held + weight > limit:
-            parts, held = parts + 1, 0
-        held += weight
-    return parts
+        found: dict[int, tuple[tuple[int, int], tuple[int, ...]]] = {}
+        for first, ((heaviest, squares), bounds) in best.items():
+            lasts = range(first + 1, len(weights) - left + 1) if left else (len(weights),)
+            for last in lasts:
+                weight = sums[last] - sums[first]
+                cost = (max(heaviest, weight), squares + weight * weight)
+                made = (cost, (*bounds, last))
+                known = found.get(last)
+                if known is None or cost < known[0] or (cost == known[0] and made[1] > known[1]):
+                    found[last] = made
+        best = found
+    return best[len(weights)][1]
 
 
 def _count_parameters(architecture: Architecture, chain: Sequence[str]) -> list[int]:

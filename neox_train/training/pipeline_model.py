@@ -196,7 +196,10 @@ def mark_counted(model: nn.Module) -> None:
     """
     is_first_shard = model.mpu().get_slice_parallel_rank() == 0
     for parameter in model.parameters():
-        if is_first_shard and not parameter.ds_pipe_replicated:
+        if parameter.ds_pipe_replicated:
+            # Its layer has marked it as cut.
+            parameter.model_parallel = parameter.tensor_model_parallel = False
+        elif is_first_shard:
             parameter.model_parallel = parameter.tensor_model_parallel = True
 
 

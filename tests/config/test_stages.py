@@ -1,8 +1,12 @@
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.parameters import list_parameters
 from neox_train.config.stages import deal_stages, list_pipeline_layers, owner_of, split_evenly
+from neox_train.errors import ConfigError
 from tests.config.files import load_tiny
 
 
@@ -30,6 +34,21 @@ def test_every_layer_has_one_stage(method: str, stages: int) -> None:
     dealt = deal_stages(architecture(6), stages, method)
     assert [place for stage in dealt for place in stage] == list(range(len(list_pipeline_layers(architecture(6)))))
     assert all(len(stage) for stage in dealt)
+
+
+@pytest.mark.parametrize("stages", range(1, 10))
+def test_stages_differ_by_one_layer_at_most_and_early_ones_have_it(stages: int) -> None:
+    for layers in range(stages, 40):
+        bounds = split_evenly([0, *[1] * layers, 0, 0], stages)
+        held = [sum(0 < place <= layers for place in range(*part)) for part in pairwise(bounds)]
+        assert sum(held) == layers and held == sorted(held, reverse=True)
+        assert min(held) >= 1 and max(held) - min(held) <= 1
+
+
+def test_a_stage_without_parameters_is_refused() -> None:
+    bare = replace(architecture(2), norm="non_parametric_layernorm")
+    with pytest.raises(ConfigError, match="uniform leaves stage 3 of 5 without a parameter; set"):
+        deal_stages(bare, 5, "uniform")
 
 
 def test_transformer_layers_are_dealt_evenly_and_the_ends_go_to_the_ends() -> None:
