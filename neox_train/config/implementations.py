@@ -46,7 +46,7 @@ class Implementations:
             raise NotBuiltError("torch_compile: true is not built with te_* layers, fused already; leave the key out")
         compiled = _given(config.torch_compile, on_gpu and whole and not by_te)
         if config.checkpoint_activations:
-            _require_recomputation(config)
+            _require_recomputation(config, compiled=compiled)
         default_chunk = _GPU_CHUNK_TOKENS if on_gpu and whole else 0
         return cls(
             compiled_blocks=compiled,
@@ -63,7 +63,7 @@ def _choose_checkpoint_layers(config: NeoxConfig, *, compiled: bool) -> int:
     return config.checkpoint_num_layers
 
 
-def _require_recomputation(config: NeoxConfig) -> None:
+def _require_recomputation(config: NeoxConfig, *, compiled: bool) -> None:
     """Raise NotBuiltError where the keys of activation checkpointing cannot hold together."""
     by_te = uses_transformer_engine(config)
     if config.checkpoint_in_cpu and (by_te or (config.partition_activations and config.model_parallel_size > 1)):
@@ -71,6 +71,12 @@ def _require_recomputation(config: NeoxConfig) -> None:
         raise NotBuiltError(f"checkpoint_in_cpu: true is not built with {other}; set one of the two to false")
     if config.checkpoint_granularity != "selective":
         return
+    if compiled and (config.checkpoint_in_cpu or config.checkpoint_num_layers > 1):
+        key = "checkpoint_in_cpu" if config.checkpoint_in_cpu else "checkpoint_num_layers"
+        raise NotBuiltError(
+            f"{key} has nothing to work on with checkpoint_granularity: selective and compiled layers, which recompute "
+            f"by themselves; remove {key}, or set torch_compile: false"
+        )
     if config.model_parallel_size > 1:
         raise NotBuiltError(
             "checkpoint_granularity: selective is not built with model_parallel_size above 1, whose sums change kept "

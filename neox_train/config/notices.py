@@ -17,7 +17,13 @@ _FP8_PARAMETERS = (
 
 def list_notices(config: NeoxConfig) -> list[str]:
     """One sentence for each thing a person should know about the configuration."""
-    return [*_list_harmless(config), *_note_sparsity(config), *_note_fp8(config), *_note_clipping(config)]
+    return [
+        *_list_harmless(config),
+        *_note_sparsity(config),
+        *_note_without_effect(config),
+        *_note_fp8(config),
+        *_note_clipping(config),
+    ]
 
 
 def _list_harmless(config: NeoxConfig) -> list[str]:
@@ -34,6 +40,29 @@ def _note_sparsity(config: NeoxConfig) -> list[str]:
     if "sparsity_config" not in config.places or not config.sparsity_config or "local" in config.attention_layers:
         return []
     return [f"{config.places['sparsity_config']}: sparsity_config has no effect here: no layer is local"]
+
+
+def _note_without_effect(config: NeoxConfig) -> list[str]:
+    """Switches that another key leaves nothing to do."""
+    alone = config.model_parallel_size == 1
+    kept = not config.checkpoint_activations
+    reasons = {
+        "partition_activations": "checkpoint_activations is false"
+        if kept
+        else "model_parallel_size is 1"
+        if alone
+        else "sequence_parallel shares them out already"
+        if config.sequence_parallel
+        else None,
+        "checkpoint_in_cpu": "checkpoint_activations is false" if kept else None,
+        "sequence_parallel": "model_parallel_size is 1" if alone else None,
+        "sliding_window_width": "every layer is local" if set(config.attention_layers) == {"local"} else None,
+    }
+    return [
+        f"{config.places[name]}: {name} has no effect here: {reason}"
+        for name, reason in reasons.items()
+        if reason and name in config.places and getattr(config, name)
+    ]
 
 
 def _note_fp8(config: NeoxConfig) -> list[str]:

@@ -47,6 +47,11 @@ def fill_optimizer(optimizer: dict[str, Any] | None) -> dict[str, Any]:
             f"optimizer.params.betas is {betas}; two numbers from 0 up to, not including, 1 are wanted",
             "optimizer.params.betas",
         )
+    if params.get("nesterov") and (not params.get("momentum") or params.get("dampening")):
+        raise ConflictError(
+            "optimizer.params.nesterov: true needs a momentum and no dampening; set momentum: 0.9 and remove dampening",
+            "optimizer.params.nesterov",
+        )
     return {"type": optimizer["type"], "params": params}
 
 

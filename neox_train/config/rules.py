@@ -15,6 +15,7 @@ def check_rules(keys: NeoxKeys) -> None:
     _check_pipeline(keys)
     _check_saving(keys)
     _check_local_window(keys)
+    _check_rivals(keys)
     check_blend(keys)
     if keys.gpt_j_tied and not keys.gpt_j_residual:
         raise ConflictError("gpt_j_tied needs a parallel residual; set gpt_j_residual: true too", "gpt_j_tied")
@@ -101,6 +102,20 @@ def _check_local_window(keys: NeoxKeys) -> None:
             raise ConflictError(
                 f"sparsity_config.{name} is {value!r}; a whole number above 0 is wanted", f"sparsity_config.{name}"
             )
+
+
+def _check_rivals(keys: NeoxKeys) -> None:
+    if {"num_local_blocks", "num_sliding_window_blocks"} <= keys.sparsity_config.keys():
+        raise ConflictError(
+            "sparsity_config has num_local_blocks and num_sliding_window_blocks, which say the same; remove one",
+            "sparsity_config",
+        )
+    if keys.fp32_allreduce and keys.communication_data_type not in (None, "fp32"):
+        raise ConflictError(
+            f"fp32_allreduce is true and communication_data_type is {keys.communication_data_type}; remove one",
+            "fp32_allreduce",
+            "communication_data_type",
+        )
 
 
 def _check_saving(keys: NeoxKeys) -> None:

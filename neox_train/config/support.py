@@ -49,10 +49,14 @@ OPTIMIZER_PARAMS: dict[str, tuple[str, ...]] = {
 }
 """Parameters each optimizer reads; those that only choose between implementations of one arithmetic are passed over."""
 
+_WRITTEN_AS = {"optimizer_type": "optimizer.type", "zero_stage": "zero_optimization.stage"}
+
 EIGHT_BIT_TYPES = ("adam", "adamw", "lion")
 """Optimizers whose states can be kept in 8 bits."""
 
+_ADAM_KINDS = ("adam", "adamw", "cpu_adam", "cpu_torch_adam")
 _CHOICES_OF_IMPLEMENTATION = ("torch_adam", "adam_w_mode", "bias_correction")
+"""Parameters of Adam that may say what is done anyway."""
 _LAYERS = ("global", "flash", "local")
 _LOCAL_WINDOW = ("block", "num_local_blocks", "num_sliding_window_blocks")
 _BLOCKS_REFUSED = (
@@ -98,7 +102,7 @@ def _list_outside_table(config: NeoxConfig) -> list[str]:
     for name, values in SUPPORTED.items():
         if getattr(config, name) not in values:
             known = ", ".join(str(value) for value in values)
-            problems.append(f"{name}: {show_value(getattr(config, name))} (built: {known})")
+            problems.append(f"{_WRITTEN_AS.get(name, name)}: {show_value(getattr(config, name))} (built: {known})")
     strange = sorted(set(config.attention_layers) - set(_LAYERS))
     if strange:
         problems.append(f"attention_config: {', '.join(strange)} (built: {', '.join(_LAYERS)})")
@@ -109,13 +113,22 @@ def _list_optimizer(config: NeoxConfig) -> list[str]:
     kind = config.optimizer_type
     if kind not in OPTIMIZER_PARAMS:
         return []
-    read = (*OPTIMIZER_PARAMS[kind], *_CHOICES_OF_IMPLEMENTATION)
+    read = (*OPTIMIZER_PARAMS[kind], *(_CHOICES_OF_IMPLEMENTATION if kind in _ADAM_KINDS else ()))
     params = (config.optimizer or {}).get("params", {})
     problems = [
-        f"optimizer.params.{name} of {kind} (built: {', '.join(OPTIMIZER_PARAMS[kind])})"
-        for name in params
+        f"optimizer.params.{name}: {show_value(value)} of {kind} (remove it; read: {', '.join(OPTIMIZER_PARAMS[kind])})"
+        for name, value in params.items()
         if name not in read
     ]
+    if kind in _ADAM_KINDS:
+        problems += [
+            f"optimizer.params.{name}: false (remove it: {reason})"
+            for name, reason in (
+                ("adam_w_mode", "weight decay is decoupled from the gradient here"),
+                ("bias_correction", "moments are corrected here"),
+            )
+            if params.get(name) is False
+        ]
     if config.use_bnb_optimizer and kind not in EIGHT_BIT_TYPES:
         problems.append(f"use_bnb_optimizer with optimizer.type {kind} (built: Adam, Lion)")
     if config.bnb_paged and not config.use_bnb_optimizer:
@@ -181,7 +194,8 @@ def _list_attention(config: NeoxConfig) -> list[str]:
         problems += [f"{name} with te_mha" for name, is_set in chosen.items() if is_set]
     if config.document_attention and config.pipe_parallel_size > 1:
         problems.append("document_attention with pipe_parallel_size above 1, whose later stages see no tokens (set 1)")
-    if config.document_attention and config.sequence_parallel and config.pos_emb in ("learned", "sinusoidal"):
+    shares = config.sequence_parallel and config.model_parallel_size > 1
+    if config.document_attention and shares and config.pos_emb in ("learned", "sinusoidal"):
         problems.append(
             f"document_attention with sequence_parallel and pos_emb {config.pos_emb} (built: rotary, alibi)"
         )

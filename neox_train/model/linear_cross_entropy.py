@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from neox_train.model.loss import IGNORED
+from neox_train.model.loss import IGNORED, count_kept
 
 ChunkLoss = tuple[torch.Tensor, torch.Tensor]
 
@@ -40,7 +40,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         wants_gradients = any(ctx.needs_input_grad)
         chunk_loss = _choose_chunk_loss(hidden.device.type)
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        per_token = (targets != IGNORED).sum().reciprocal()
+        per_token = count_kept(targets).reciprocal()
         hidden_gradient = torch.empty_like(hidden) if wants_gradients else None
         weight_gradient = torch.zeros_like(weight, dtype=torch.float32) if wants_gradients else None
         for first in range(0, len(targets), chunk_tokens):

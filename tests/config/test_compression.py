@@ -15,7 +15,6 @@ from tests.config.files import load_tiny
         ({"fp32_allreduce": True}, "fp32"),
         ({"communication_data_type": "fp16"}, "fp16"),
         ({"communication_data_type": "bfp16"}, "bf16"),
-        ({"communication_data_type": "bf16", "fp32_allreduce": True}, "bf16"),
         ({"gradient_compression": "bf16"}, "bf16"),
         ({"gradient_compression": "fp16", "communication_data_type": "fp16"}, "fp16"),
     ],

@@ -20,6 +20,8 @@ def choose(device: Any = "cuda", **keys: Any) -> Implementations:
 def test_compiled_layers_need_no_selective_recomputation() -> None:
     assert choose(checkpoint_granularity="selective").checkpoint_layers == 0
     assert choose(checkpoint_granularity="selective", torch_compile=False).checkpoint_layers == 1
+    kept = {"checkpoint_granularity": "selective", "checkpoint_in_cpu": True}
+    assert choose(**kept, torch_compile=False).checkpoint_layers == 1
     assert choose("cpu", checkpoint_granularity="selective", checkpoint_num_layers=3).checkpoint_layers == 3
     assert choose().checkpoint_layers == 1
 
@@ -29,6 +31,11 @@ def test_compiled_layers_need_no_selective_recomputation() -> None:
     [
         ({"checkpoint_granularity": "selective", **TENSOR}, "selective is not built with model_parallel_size above 1"),
         ({"checkpoint_granularity": "selective", "te_mha": True}, "selective is not built with te_"),
+        (
+            {"checkpoint_granularity": "selective", "checkpoint_in_cpu": True},
+            "checkpoint_in_cpu has nothing to work on",
+        ),
+        ({"checkpoint_granularity": "selective", "checkpoint_num_layers": 2}, "checkpoint_num_layers has nothing to"),
         ({"checkpoint_in_cpu": True, "te_mha": True}, "checkpoint_in_cpu: true is not built with te_"),
         ({"checkpoint_in_cpu": True, "partition_activations": True, **TENSOR}, "not built with partition_activations"),
     ],

@@ -52,8 +52,11 @@ def test_what_trains(change: dict[str, object]) -> None:
             "sparsity_config.horizontal",
         ),
         ({"moe_num_experts": 8}, "moe_num_experts: 8"),
-        ({"optimizer": {"type": "SM3", "params": {"lr": 0.1}}}, "optimizer_type: 'sm3'"),
-        ({"optimizer": {"type": "Adam", "params": {"lr": 0.1, "amsgrad": True}}}, "optimizer.params.amsgrad of adam"),
+        ({"optimizer": {"type": "SM3", "params": {"lr": 0.1}}}, "optimizer.type: 'sm3'"),
+        (
+            {"optimizer": {"type": "Adam", "params": {"lr": 0.1, "amsgrad": True}}},
+            "optimizer.params.amsgrad: true of adam",
+        ),
         ({"optimizer": {"type": "SGD", "params": {"lr": 0.1}}, "use_bnb_optimizer": True}, "use_bnb_optimizer with"),
         ({"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}}, "offload_optimizer"),
         ({"checkpoint_granularity": "selective"}, "checkpoint_granularity: selective without checkpoint_activations"),
@@ -64,6 +67,11 @@ def test_what_trains(change: dict[str, object]) -> None:
         (
             {"document_attention": True, "pipe_parallel_size": 2, "processes": 2},
             "document_attention with pipe_parallel",
+        ),
+        ({"optimizer": {"type": "Adam", "params": {"lr": 0.1, "adam_w_mode": False}}}, "adam_w_mode: false"),
+        (
+            {"optimizer": {"type": "SGD", "params": {"lr": 0.1, "torch_adam": True}}},
+            "optimizer.params.torch_adam: true of",
         ),
         ({"bnb_paged": True}, "bnb_paged: true without use_bnb_optimizer"),
         ({"optimizer": {"type": "Muon", "params": {"lr": 0.1}}, "zero_optimization": {"stage": 1}}, "Muon with zero"),

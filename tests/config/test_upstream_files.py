@@ -48,7 +48,7 @@ SETUPS = {
     "local paths": {"data_path": "data/text_document", "save": "checkpoints", "log_dir": "logs"},
     "sm3 without numbers": {"optimizer": {"type": "sm3", "params": {}}, "use_wandb": False, "include": "localhost:1"},
 }
-REFUSED = {"profiler": ["profile"], "sm3 without numbers": ["optimizer_type: 'sm3'"]}
+REFUSED = {"profiler": ["profile"], "sm3 without numbers": ["optimizer.type: 'sm3'"]}
 
 
 @pytest.mark.parametrize("name", SETUPS)

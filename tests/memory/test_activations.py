@@ -44,7 +44,8 @@ def test_saved_bytes_equal_autograd_s(kind: str, precision: str) -> None:
     plan = make_plan(architecture=KINDS[kind], precision=precision, train_micro_batch_size_per_gpu=3)
     measured = measure_saved(*build_model(plan))
     log_probabilities = 4 * plan.tokens * plan.architecture.vocab_size
-    targets = 8 * plan.tokens + 4
+    # The targets, their number, and the weight of the sum.
+    targets = 8 * plan.tokens + 8 + 4
     assert measured == count_activations(plan) + log_probabilities + targets
 
 
@@ -56,7 +57,7 @@ def test_masks_that_end_at_documents_are_kept_for_each_sequence(kind: str) -> No
     # Those for no document in particular are the model's own, which no backward pass asks for.
     heads = plan.architecture.num_attention_heads if "alibi" in kind else 1
     own = 4 * heads * plan.architecture.seq_length**2
-    log_probabilities, targets = 4 * plan.tokens * plan.architecture.vocab_size, 8 * plan.tokens + 4
+    log_probabilities, targets = 4 * plan.tokens * plan.architecture.vocab_size, 8 * plan.tokens + 8 + 4
     assert measured == count_activations(plan) - own + log_probabilities + targets
 
 

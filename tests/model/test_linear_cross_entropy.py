@@ -44,6 +44,18 @@ def test_padding_columns_get_no_gradient() -> None:
     assert float(weight_gradient[:VOCAB_SIZE].norm()) > 0
 
 
+@pytest.mark.parametrize("chunk_tokens", [0, 2])
+def test_a_batch_of_which_nothing_counts_has_no_loss_and_no_gradient(chunk_tokens: int) -> None:
+    hidden = torch.randn(4, WIDTH).requires_grad_()
+    weight, targets = torch.randn(PADDED, WIDTH), torch.full((4,), IGNORED)
+    if chunk_tokens:
+        loss = linear_cross_entropy(hidden, weight, targets, vocab_size=VOCAB_SIZE, chunk_tokens=chunk_tokens)
+    else:
+        loss = cross_entropy(hidden @ weight.t(), targets, vocab_size=VOCAB_SIZE)
+    loss.backward()
+    assert float(loss) == 0.0 and hidden.grad is not None and not hidden.grad.any()
+
+
 def test_without_gradients_it_only_measures() -> None:
     hidden, weight = torch.randn(4, WIDTH), torch.randn(PADDED, WIDTH)
     loss = linear_cross_entropy(hidden, weight, torch.arange(4), vocab_size=VOCAB_SIZE, chunk_tokens=3)

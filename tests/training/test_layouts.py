@@ -58,6 +58,7 @@ WINDOWED: dict[str, Any] = {
     "attention_config": [[["global", "local"], 2]],
     "sparsity_config": {"block": 8, "num_local_blocks": 4},
     "eod_mask_loss": True,
+    "no_weight_tying": False,
 }
 DOCUMENTS: dict[str, Any] = {**LLAMA, "document_attention": True, "eod_mask_loss": True}
 SINUSOIDAL: dict[str, Any] = {**NEOX, "pos_emb": "sinusoidal"}
@@ -170,4 +171,4 @@ def test_the_reference_learns(reference: Curves) -> None:
     for model in REFERENCES:
         losses = reference[model]["losses"]
         assert len(losses) == STEPS
-        assert losses[-1] < losses[0] - 0.5
+        assert losses[-1] < losses[0] - 0.3

@@ -19,9 +19,10 @@ class OptimizerParams(TypedDict, total=False):
     betas: list[float]
     eps: Annotated[float, Field(ge=0)]
     weight_decay: float
-    momentum: float
-    dampening: float
+    momentum: Annotated[float, Field(ge=0, lt=1)]
+    dampening: Annotated[float, Field(ge=0, lt=1)]
     nesterov: bool
+    ns_steps: Annotated[int, Field(ge=1, lt=100)]
     amsgrad: bool
     bias_correction: bool
     adam_w_mode: bool
@@ -46,7 +47,8 @@ class OptimizerKeys(BaseModel):
     """The optimizer and what happens to gradients before it."""
 
     optimizer: OptimizerBlock | None = implemented(
-        None, "Optimizer: type (Adam, SGD, Lion, ...) and params (lr, betas, eps); default Adam at lr 0.001."
+        None,
+        "Optimizer: type (Adam, SGD, Lion, Muon, CPU_Adam) and params (lr, betas, ...); default Adam at lr 0.001.",
     )
     weight_decay: float = implemented(0.1, "Decay of matrices and embeddings; biases and norms do not decay.", ge=0)
     gradient_clipping: float = implemented(

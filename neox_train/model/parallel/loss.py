@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 import torch.distributed
 
-from neox_train.model.loss import IGNORED
+from neox_train.model.loss import IGNORED, count_kept
 from neox_train.model.parallel.group import TensorGroup
 
 
@@ -51,13 +51,13 @@ class _VocabularyCrossEntropy(torch.autograd.Function):
         kept = targets != IGNORED
         ctx.save_for_backward(probabilities.div_(total.unsqueeze(-1)), local, is_own, kept)
         ctx.width, ctx.dtype = logits.shape[-1], logits.dtype
-        return ((total.log() + highest - target) * kept).sum() / kept.sum()
+        return ((total.log() + highest - target) * kept).sum() / count_kept(targets)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
         probabilities, local, is_own, kept = ctx.saved_tensors
         rows, valid = probabilities.shape
-        scale = (gradients[0] / kept.sum() * kept).unsqueeze(-1)
+        scale = (gradients[0] / kept.sum().clamp(min=1) * kept).unsqueeze(-1)
         gradient = probabilities.new_empty((rows, ctx.width), dtype=ctx.dtype)
         gradient[:, valid:] = 0.0
         if valid:
