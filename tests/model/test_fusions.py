@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from neox_train.config.architecture import Architecture
+from neox_train.model.attention import SelfAttention
 from neox_train.model.heads import split_heads
+from neox_train.model.layers import LocalLayers
+from neox_train.model.norm import build_norm
 from neox_train.model.rotary import Rotary, apply_rotary
 from tests.config.files import load_tiny
-from tests.model.architectures import make_random_model
+from tests.model.architectures import make_architecture, make_random_model
 
 FUSIONS = {
     "scaled_upper_triang_masked_softmax_fusion": True,
@@ -42,16 +44,27 @@ def draw(*shape: int) -> torch.Tensor:
 
 
 def test_scaled_upper_triang_masked_softmax_fusion() -> None:
-    def plain(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
-        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-        return scores.masked_fill(hidden, -math.inf).softmax(-1) @ values
-
-    def fused(*heads: torch.Tensor) -> torch.Tensor:
-        return F.scaled_dot_product_attention(*heads, is_causal=True)
-
+    architecture = make_architecture()
+    attention = SelfAttention(architecture, LocalLayers(), kind="global")
     generator = torch.Generator().manual_seed(1)
-    compare(fused, plain, *(torch.randn(2, 4, 33, 16, generator=generator) for _ in range(3)))
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter, 0.0, 0.2, generator=generator)
+    heads, width = architecture.num_attention_heads, architecture.head_dim
+
+    def fused(hidden: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = attention(hidden, None)
+        return result
+
+    def plain(hidden: torch.Tensor) -> torch.Tensor:
+        batch, length, _ = hidden.shape
+        projected = attention.query_key_value(hidden).view(batch, length, heads, 3, width)
+        queries, keys, values = (part.transpose(1, 2) for part in projected.unbind(3))
+        scores = queries @ keys.transpose(-1, -2) / math.sqrt(width)
+        hidden_later = torch.ones(length, length, dtype=torch.bool).triu(1)
+        context = scores.masked_fill(hidden_later, -math.inf).softmax(-1) @ values
+        return attention.dense(context.transpose(1, 2).flatten(2))
+
+    compare(fused, plain, 0.1 * torch.randn(2, 33, architecture.hidden_size, generator=generator))
 
 
 def test_rope_fusion() -> None:
@@ -68,15 +81,15 @@ def test_rope_fusion() -> None:
     compare(fused, plain, draw(2, 24, 3, 4, 16))
 
 
-@pytest.mark.parametrize("kind", [nn.LayerNorm, nn.RMSNorm])
-def test_layernorm_and_rmsnorm_fusion(kind: type[nn.Module]) -> None:
-    norm = kind(32, eps=1e-5)
+@pytest.mark.parametrize("name", ["layernorm", "rmsnorm"])
+def test_layernorm_and_rmsnorm_fusion(name: str) -> None:
+    architecture = make_architecture(norm=name, norm_epsilon=1e-3)
 
     def plain(hidden: torch.Tensor) -> torch.Tensor:
-        centred = hidden - hidden.mean(-1, keepdim=True) if kind is nn.LayerNorm else hidden
-        return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + 1e-5)
+        centred = hidden - hidden.mean(-1, keepdim=True) if name == "layernorm" else hidden
+        return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + architecture.norm_epsilon)
 
-    compare(norm, plain, draw(4, 8, 32))
+    compare(build_norm(architecture), plain, draw(4, 8, architecture.hidden_size))
 
 
 def test_all_keys_together_change_the_form_of_gelu_alone() -> None:
