@@ -94,7 +94,11 @@ PARTS = {
     if spec.shards > 1
 }
 STAGE_FOLDERS = [
-    *(DATASETS[name].part(part).path for name, parts in PARTS.items() for part in parts),
+    *(
+        DATASETS[name].part(part).path
+        for name, parts in PARTS.items()
+        for part in parts
+    ),
     *(folder.path for folder in [*DATASETS.values(), *RUNS.values()]),
     REPORT.parent,
 ]

@@ -136,7 +136,7 @@ def _list_optimizer(config: NeoxConfig) -> list[str]:
     if config.use_mup and kind not in ("adam", "adamw"):
         problems.append(f"use_mup with optimizer.type {kind} (built: Adam)")
     if config.use_mup and config.te_mha:
-        problems.append("use_mup with te_mha")
+        problems.append("use_mup with te_mha (set te_mha: false)")
     if kind == "muon":
         problems += _list_muon(config)
     return problems
@@ -168,14 +168,14 @@ def _list_transformer_engine(config: NeoxConfig) -> list[str]:
         return []
     problems = []
     if config.model_parallel_size > 1 or config.pipe_parallel_size > 1:
-        problems.append("te_* layers with model_parallel_size or pipe_parallel_size above 1")
+        problems.append("te_* layers with model_parallel_size or pipe_parallel_size above 1 (set both to 1)")
     if config.zero_stage == 3:
-        problems.append("te_* layers with zero_optimization.stage 3 (built: 0, 1, 2)")
+        problems.append("te_* layers with zero_optimization.stage 3 (set 0, 1 or 2)")
     if config.te_mha or config.te_layernorm_mlp:
         if config.gpt_j_residual and config.gpt_j_tied:
-            problems.append("gpt_j_tied with te_mha or te_layernorm_mlp")
+            problems.append("gpt_j_tied with te_mha or te_layernorm_mlp (set them to false)")
         if config.norm == "non_parametric_layernorm":
-            problems.append("norm non_parametric_layernorm with te_mha or te_layernorm_mlp")
+            problems.append("norm non_parametric_layernorm with te_mha or te_layernorm_mlp (set them to false)")
     return problems
 
 
@@ -191,7 +191,7 @@ def _list_attention(config: NeoxConfig) -> list[str]:
             "local layers": "local" in config.attention_layers,
             "document_attention": config.document_attention,
         }
-        problems += [f"{name} with te_mha" for name, is_set in chosen.items() if is_set]
+        problems += [f"{name} with te_mha (set te_mha: false)" for name, is_set in chosen.items() if is_set]
     if config.document_attention and config.pipe_parallel_size > 1:
         problems.append("document_attention with pipe_parallel_size above 1, whose later stages see no tokens (set 1)")
     shares = config.sequence_parallel and config.model_parallel_size > 1
