@@ -82,6 +82,11 @@ def _require_recomputation(config: NeoxConfig, *, compiled: bool) -> None:
             "checkpoint_granularity: selective is not built with model_parallel_size above 1, whose sums change kept "
             "results in place; set checkpoint_granularity: full"
         )
+    if config.zero_stage == 3:
+        raise NotBuiltError(
+            "checkpoint_granularity: selective is not built with zero_optimization.stage 3, where DeepSpeed's linear "
+            "function adds biases to kept results in place; set checkpoint_granularity: full"
+        )
     if by_te:
         raise NotBuiltError(
             "checkpoint_granularity: selective is not built with te_* layers, which are fused; "

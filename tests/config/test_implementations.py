@@ -30,6 +30,10 @@ def test_compiled_layers_need_no_selective_recomputation() -> None:
     ("keys", "sentence"),
     [
         ({"checkpoint_granularity": "selective", **TENSOR}, "selective is not built with model_parallel_size above 1"),
+        (
+            {"checkpoint_granularity": "selective", "zero_optimization": {"stage": 3}},
+            "selective is not built with zero_optimization.stage 3",
+        ),
         ({"checkpoint_granularity": "selective", "te_mha": True}, "selective is not built with te_"),
         (
             {"checkpoint_granularity": "selective", "checkpoint_in_cpu": True},

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from neox_train.memory.activations import count_activations, count_embedding, count_final_norm
@@ -16,6 +17,13 @@ from neox_train.model.recomputation import build_recompute
 from tests.memory.live import LiveBytes
 from tests.memory.plans import make_plan
 from tests.model.architectures import make_architecture, make_random_model, make_tokens
+
+
+@pytest.fixture(autouse=True)
+def torchs_own_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ZeRO 3 engine built earlier in this process has put a function of DeepSpeed's in its place, for good."""
+    monkeypatch.setattr(F, "linear", torch._C._nn.linear)
+
 
 HALF = TensorGroup(rank=0, size=2)
 
