@@ -20,6 +20,7 @@ from neox_train.model.layers import LayerFactory, LocalLayers
 from neox_train.model.linear_cross_entropy import linear_cross_entropy
 from neox_train.model.masks import AttentionMasks, Masks
 from neox_train.model.rotary import Rotary, RotaryTables
+from neox_train.model.scaling import scale
 from neox_train.model.sinusoidal import Sinusoidal
 
 BlockBuilder = Callable[..., nn.Module]
@@ -83,8 +84,7 @@ class GPTNeoX(nn.Module):
         documents = None if self._document_end is None else number_documents(tokens, self._document_end)
         hidden = self.embed(tokens, documents)
         hidden = self.final_norm(self.run_layers(hidden, length=tokens.shape[1], documents=documents))
-        if self._output_multiplier != 1.0:
-            hidden = hidden * self._output_multiplier
+        hidden = scale(hidden, self._output_multiplier)
         if targets is not None and self.loss_chunk_tokens:
             return linear_cross_entropy(
                 hidden,
@@ -113,7 +113,7 @@ class GPTNeoX(nn.Module):
         if self._sinusoidal is not None:
             table = self._sinusoidal.table(tokens.shape[1], device=hidden.device, dtype=hidden.dtype)
             hidden = hidden + _place(self._factory.share_sequence(table), documents)
-        return self.drop(hidden * self._embedding_multiplier if self._embedding_multiplier != 1.0 else hidden)
+        return self.drop(scale(hidden, self._embedding_multiplier))
 
     def run_layers(self, hidden: torch.Tensor, *, length: int, documents: torch.Tensor | None = None) -> torch.Tensor:
         """Every block in turn, [batch, sequence, hidden] to the same shape, for sequences of ``length`` tokens."""

@@ -21,6 +21,7 @@ from neox_train.model.layers import LayerFactory
 from neox_train.model.masks import AttentionMasks
 from neox_train.model.recomputation import Recompute
 from neox_train.model.rotary import Rotary
+from neox_train.model.scaling import scale
 from neox_train.model.sinusoidal import Sinusoidal
 
 _TIED = "embeddings"
@@ -114,11 +115,11 @@ class EmbeddingLayer(nn.Module):
         if self._sinusoidal is not None:
             table = self._sinusoidal.table(tokens.shape[1], device=hidden.device, dtype=hidden.dtype)
             hidden = hidden + self._layers.share_sequence(table)
-        return self.drop(_multiply(hidden, self._multiplier))
+        return self.drop(scale(hidden, self._multiplier))
 
     def project(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits by the tied embeddings."""
-        return self._layers.project(_multiply(hidden, self._output_multiplier), self.word_embeddings.weight)
+        return self._layers.project(scale(hidden, self._output_multiplier), self.word_embeddings.weight)
 
 
 class BlockLayer(nn.Module):
@@ -167,7 +168,7 @@ class OutputLayer(nn.Module):
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden states to logits."""
-        return self.output(_multiply(hidden, self._multiplier))
+        return self.output(scale(hidden, self._multiplier))
 
 
 def list_specs(architecture: Architecture, layers: LayerFactory) -> list[LayerSpec]:
@@ -208,10 +209,6 @@ def _loss_of(a: Architecture, layers: LayerFactory) -> Callable[[torch.Tensor, t
         return layers.cross_entropy(logits, targets, vocab_size=a.vocab_size)
 
     return loss
-
-
-def _multiply(hidden: torch.Tensor, factor: float) -> torch.Tensor:
-    return hidden if factor == 1.0 else hidden * factor
 
 
 def _run(chunk: list[Callable[[torch.Tensor], torch.Tensor]], values: torch.Tensor) -> torch.Tensor:
