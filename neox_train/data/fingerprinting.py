@@ -23,7 +23,7 @@ def fingerprint_alongside(files: Sequence[SourceFile]) -> Iterator[Callable[[], 
     It raises DataError where a file cannot be read, or changed since the block began: what was read in the block may
     then be other than what was hashed. Leaving the block ends the hashing.
     """
-    before = [_look_at(file) for file in files]
+    before = [look_at(file) for file in files]
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="fingerprints") as pool:
         hashes = pool.submit(lambda: [_hash(file, stopped) for file in files])
@@ -31,7 +31,7 @@ def fingerprint_alongside(files: Sequence[SourceFile]) -> Iterator[Callable[[], 
         def wait() -> Records:
             found = hashes.result()
             for file, seen in zip(files, before, strict=True):
-                if _look_at(file) != seen:
+                if look_at(file) != seen:
                     raise DataError(f"{file.name} changed while it was read; repeat the same command")
             return [
                 {"name": file.name, **seen, "sha256": digest}
@@ -44,7 +44,8 @@ def fingerprint_alongside(files: Sequence[SourceFile]) -> Iterator[Callable[[], 
             stopped.set()
 
 
-def _look_at(file: SourceFile) -> dict[str, int]:
+def look_at(file: SourceFile) -> dict[str, int]:
+    """Size and time of the last change, by which a file is known again; DataError where it cannot be read."""
     try:
         stat = file.path.stat()
     except OSError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from neox_train.data.fingerprinting import look_at
 from neox_train.data.manifest import Record
 from neox_train.data.sources import SourceFile
 from neox_train.data.survey import make_tokenizer, survey_corpus
@@ -55,7 +56,7 @@ def make_plan(
     spec: DatasetSpec, folder: DatasetFolder, files: Sequence[SourceFile], report: Callable[[str], None]
 ) -> ShardPlan:
     """The plan for these files as they are now: the one there is, or a new one with its tokenizer."""
-    records = [{"name": file.name} | _look_at(file) for file in files]
+    records: list[dict[str, Any]] = [{"name": file.name, **look_at(file)} for file in files]
     key = _make_key(spec, records)
     if (found := find_plan(folder, key)) is not None:
         return found
@@ -104,16 +105,8 @@ def divide(sizes: Sequence[int], shards: int) -> list[int]:
 def require_unchanged(plan: ShardPlan, shard: int, files: Sequence[SourceFile]) -> None:
     """Raise DataError where a file of the shard is no longer the one that was planned for."""
     for record, file in zip(plan.files_of(shard), files, strict=True):
-        if _look_at(file) != {"bytes": record["bytes"], "changed_ns": record["changed_ns"]}:
+        if look_at(file) != {"bytes": record["bytes"], "changed_ns": record["changed_ns"]}:
             raise DataError(f"{file.name} changed since its shards were planned; repeat the same command")
-
-
-def _look_at(file: SourceFile) -> dict[str, Any]:
-    try:
-        stat = file.path.stat()
-    except OSError as error:
-        raise DataError(f"{file.name} cannot be read ({error.strerror}); bring it back or correct the path") from error
-    return {"bytes": stat.st_size, "changed_ns": stat.st_ctime_ns}
 
 
 def _make_key(spec: DatasetSpec, records: Sequence[dict[str, Any]]) -> str:
