@@ -27,15 +27,15 @@ def deal_stages(architecture: Architecture, stages: int, method: str) -> list[ra
     ConfigError where a stage would hold no parameter.
     """
     chain = list_pipeline_layers(architecture)
+    sizes = _count_parameters(architecture, chain)
     if method == "parameters":
-        weights = _count_parameters(architecture, chain)
+        weights = sizes
     elif method == "uniform":
         weights = [1] * len(chain)
     else:
         weights = [int(link.startswith("layers.")) for link in chain]
     bounds = split_evenly(weights, stages)
     dealt = [range(first, last) for first, last in itertools.pairwise(bounds)]
-    sizes = _count_parameters(architecture, chain)
     for stage, links in enumerate(dealt):
         if not any(sizes[place] for place in links):
             raise ConfigError(

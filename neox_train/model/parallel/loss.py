@@ -48,16 +48,16 @@ class _VocabularyCrossEntropy(torch.autograd.Function):
         sums = torch.stack((probabilities.sum(-1), target.masked_fill(~is_own, 0.0)))
         torch.distributed.all_reduce(sums, group=group.process_group)
         total, target = sums
-        kept = targets != IGNORED
+        kept, count = targets != IGNORED, count_kept(targets)
         ctx.save_for_backward(probabilities.div_(total.unsqueeze(-1)), local, is_own, kept)
-        ctx.width, ctx.dtype = logits.shape[-1], logits.dtype
-        return ((total.log() + highest - target) * kept).sum() / count_kept(targets)
+        ctx.width, ctx.dtype, ctx.count = logits.shape[-1], logits.dtype, count
+        return ((total.log() + highest - target) * kept).sum() / count
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
         probabilities, local, is_own, kept = ctx.saved_tensors
         rows, valid = probabilities.shape
-        scale = (gradients[0] / kept.sum().clamp(min=1) * kept).unsqueeze(-1)
+        scale = (gradients[0] / ctx.count * kept).unsqueeze(-1)
         gradient = probabilities.new_empty((rows, ctx.width), dtype=ctx.dtype)
         gradient[:, valid:] = 0.0
         if valid:
