@@ -44,25 +44,20 @@ def _note_sparsity(config: NeoxConfig) -> list[str]:
 
 def _note_without_effect(config: NeoxConfig) -> list[str]:
     """Switches that another key leaves nothing to do."""
-    alone = config.model_parallel_size == 1
-    kept = not config.checkpoint_activations
+    kept = (not config.checkpoint_activations, "checkpoint_activations is false")
+    alone = (config.model_parallel_size == 1, "model_parallel_size is 1")
     reasons = {
-        "partition_activations": "checkpoint_activations is false"
-        if kept
-        else "model_parallel_size is 1"
-        if alone
-        else "sequence_parallel shares them out already"
-        if config.sequence_parallel
-        else None,
-        "checkpoint_in_cpu": "checkpoint_activations is false" if kept else None,
-        "sequence_parallel": "model_parallel_size is 1" if alone else None,
-        "sliding_window_width": "every layer is local" if set(config.attention_layers) == {"local"} else None,
+        "partition_activations": [kept, alone, (config.sequence_parallel, "sequence_parallel shares them out already")],
+        "checkpoint_in_cpu": [kept],
+        "sequence_parallel": [alone],
+        "sliding_window_width": [(set(config.attention_layers) == {"local"}, "every layer is local")],
     }
-    return [
-        f"{config.places[name]}: {name} has no effect here: {reason}"
-        for name, reason in reasons.items()
-        if reason and name in config.places and getattr(config, name)
-    ]
+    sentences = []
+    for name, candidates in reasons.items():
+        reason = next((reason for holds, reason in candidates if holds), None)
+        if reason and name in config.places and getattr(config, name):
+            sentences.append(f"{config.places[name]}: {name} has no effect here: {reason}")
+    return sentences
 
 
 def _note_fp8(config: NeoxConfig) -> list[str]:
