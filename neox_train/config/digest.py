@@ -58,7 +58,14 @@ BACKENDS = frozenset({"te_mha", "te_layernorm_mlp", "te_columnparallel", "te_row
 """Keys that say who computes a layer: the same architecture, and the same checkpoint, with either."""
 
 _FP8_PARAMETERS = frozenset(
-    {"te_fp8_format", "te_fp8_wgrad", "te_fp8_amax_history_len", "te_fp8_amax_compute_algo", "te_fp8_margin"}
+    {
+        "te_fp8_format",
+        "te_fp8_wgrad",
+        "te_fp8_amax_history_len",
+        "te_fp8_amax_compute_algo",
+        "te_fp8_margin",
+        "te_fp8_first_last_layers_bf16",
+    }
 )
 
 

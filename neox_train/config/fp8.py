@@ -84,16 +84,30 @@ def check_fp8(config: NeoxConfig) -> None:
             "leave te_fp8_wgrad out",
             "te_fp8_wgrad",
         )
+    if 2 * config.te_fp8_first_last_layers_bf16 >= config.num_layers:
+        raise ConflictError(
+            f"te_fp8_first_last_layers_bf16 is {config.te_fp8_first_last_layers_bf16}, which leaves no layer of "
+            f"{config.num_layers} in FP8; choose less than half of num_layers",
+            "te_fp8_first_last_layers_bf16",
+        )
     _check_dimensions(config)
 
 
+def list_fp8_layers(config: NeoxConfig) -> range:
+    """Numbers of the layers that compute in FP8; empty without FP8."""
+    edge = config.te_fp8_first_last_layers_bf16
+    return range(edge, config.num_layers - edge) if uses_fp8(config) else range(0)
+
+
 def _check_dimensions(config: NeoxConfig) -> None:
+    """Both dimensions of every product on each tensor-parallel rank."""
     ranks = config.model_parallel_size
     tokens = config.train_micro_batch_size_per_gpu * config.seq_length
+    # Row-parallel products read hidden_size over the ranks; with sequence parallelism each rank quantises its tokens.
     sizes = (
-        ("hidden_size", config.hidden_size, 1),
+        ("hidden_size", config.hidden_size, ranks),
         ("the MLP's width", config.ffn_width, ranks),
-        ("train_micro_batch_size_per_gpu x seq_length", tokens, 1),
+        ("train_micro_batch_size_per_gpu x seq_length", tokens, ranks if config.sequence_parallel else 1),
     )
     for name, size, parts in sizes:
         if size % (FP8_MULTIPLE * parts):

@@ -66,6 +66,11 @@ def _choose_checkpoint_layers(config: NeoxConfig, *, compiled: bool) -> int:
 def _require_recomputation(config: NeoxConfig, *, compiled: bool) -> None:
     """Raise NotBuiltError where the keys of activation checkpointing cannot hold together."""
     by_te = uses_transformer_engine(config)
+    if by_te and config.partition_activations and config.model_parallel_size > 1:
+        raise NotBuiltError(
+            "partition_activations: true is not built with te_* layers, whose recomputation is Transformer Engine's; "
+            "set sequence_parallel: true instead, which shares them out too"
+        )
     if config.checkpoint_in_cpu and (by_te or (config.partition_activations and config.model_parallel_size > 1)):
         other = "te_* layers" if by_te else "partition_activations"
         raise NotBuiltError(f"checkpoint_in_cpu: true is not built with {other}; set one of the two to false")

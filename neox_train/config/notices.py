@@ -12,6 +12,7 @@ _FP8_PARAMETERS = (
     "te_fp8_amax_history_len",
     "te_fp8_amax_compute_algo",
     "te_fp8_margin",
+    "te_fp8_first_last_layers_bf16",
 )
 
 

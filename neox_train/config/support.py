@@ -167,8 +167,8 @@ def _list_transformer_engine(config: NeoxConfig) -> list[str]:
     if not uses_transformer_engine(config):
         return []
     problems = []
-    if config.model_parallel_size > 1 or config.pipe_parallel_size > 1:
-        problems.append("te_* layers with model_parallel_size or pipe_parallel_size above 1 (set both to 1)")
+    if config.pipe_parallel_size > 1:
+        problems.append("te_* layers with pipe_parallel_size above 1 (set 1; model_parallel_size may be above 1)")
     if config.zero_stage == 3:
         problems.append("te_* layers with zero_optimization.stage 3 (set 0, 1 or 2)")
     if config.te_mha or config.te_layernorm_mlp:
@@ -176,6 +176,8 @@ def _list_transformer_engine(config: NeoxConfig) -> list[str]:
             problems.append("gpt_j_tied with te_mha or te_layernorm_mlp (set them to false)")
         if config.norm == "non_parametric_layernorm":
             problems.append("norm non_parametric_layernorm with te_mha or te_layernorm_mlp (set them to false)")
+    elif config.te_fp8_first_last_layers_bf16 and config.gpt_j_residual and config.gpt_j_tied:
+        problems.append("te_fp8_first_last_layers_bf16 with gpt_j_tied (set it to 0)")
     return problems
 
 

@@ -55,3 +55,9 @@ def fp8_context(recipe: Fp8Recipe) -> Callable[[], AbstractContextManager[Any]]:
     settings = {**recipe.settings, "fp8_format": getattr(recipes.Format, recipe.fp8_format)}
     built = getattr(recipes, recipe.class_name)(**settings)
     return lambda: te.autocast(enabled=True, recipe=built)
+
+
+def leave_fp8() -> AbstractContextManager[Any]:
+    """The context of layers in 16 bits among others in FP8."""
+    context: AbstractContextManager[Any] = import_te().autocast(enabled=False)
+    return context

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
 
 from neox_train.config.architecture import Architecture
 from neox_train.errors import NotBuiltError
 from neox_train.model.te import import_te, te_normalization
 from neox_train.model.te_adopt import Adopter, Weights
+from neox_train.model.te_split import TESplit
 
 TE_ACTIVATIONS = {
     "gelu_tanh": "gelu",
@@ -27,7 +27,7 @@ TE_ACTIVATIONS = {
 class TELayerNormMLP(Adopter):
     """The MLP of a block with the norm before it; parameters under ``linear1`` and ``linear2``."""
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: Architecture, split: TESplit) -> None:
         super().__init__()
         te = import_te()
         a = architecture
@@ -46,12 +46,19 @@ class TELayerNormMLP(Adopter):
                 normalization=te_normalization(a),
                 activation=TE_ACTIVATIONS[a.activation],
                 params_dtype=torch.float32,
+                set_parallel_mode=split.group.size > 1,
+                **split.arguments,
             ),
         )
         self.linear1 = Weights(module.fc1_weight, module.fc1_bias if a.mlp_bias else None)
         self.linear2 = Weights(module.fc2_weight, module.fc2_bias if a.mlp_bias else None)
+        norm = self.norm()
+        split.mark(
+            cut=(self.linear1.weight, self.linear1.bias, self.linear2.weight),
+            shared=(norm.weight, norm.bias, self.linear2.bias),
+        )
 
-    def norm(self) -> nn.Module:
+    def norm(self) -> Weights:
         """The parameters of the norm, for the block's ``post_attention_layernorm``."""
         module = self.__dict__["inner"]["layernorm_mlp"]
         return Weights(module.layer_norm_weight, getattr(module, "layer_norm_bias", None))

@@ -30,7 +30,7 @@ from neox_train.training.grid import ParallelGrid
 from neox_train.training.optimizer import build_optimizer
 from neox_train.training.parameter_groups import group_parameters
 from neox_train.training.sharded_gather import gather_one_by_one
-from neox_train.training.transformer_engine import choose_layers
+from neox_train.training.transformer_engine import choose_layers, keep_edges_in_16_bits
 
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
@@ -92,10 +92,10 @@ def _build_model(
     if config.document_attention and document_end is None:
         raise ValueError("document_attention needs the token that ends a document")
     layers = _choose_layers(config, grid)
-    te = choose_layers(config)
+    te = choose_layers(config, grid.tensor_group)
     recompute = _choose_recompute(config, grid, te.pop("recompute", checkpoint))
     if grid.shape.pp == 1:
-        return GPTNeoX(
+        model = GPTNeoX(
             architecture,
             checkpoint_layers=choice.checkpoint_layers,
             loss_chunk_tokens=choice.loss_chunk_tokens,
@@ -103,6 +103,8 @@ def _build_model(
             document_end=document_end if config.document_attention else None,
             **{"layers": layers, **te},
         )
+        keep_edges_in_16_bits(model, config)
+        return model
     from neox_train.training.pipeline_model import PipelinedGPTNeoX, StagePlan
 
     plan = StagePlan(

@@ -111,7 +111,8 @@ def _prepare(
         state = restore_checkpoint(start.folder, engine=engine, model=model, config=config)
         saved = state.extra.pop(FP8_STATE, None)
         if saved and uses_fp8(config):
-            restore_fp8_state(model, saved, tokens=config.seq_length, device=context.device)
+            shape = (config.train_micro_batch_size_per_gpu, config.seq_length)
+            restore_fp8_state(model, saved, shape=shape, device=context.device)
     run_on_main(lambda: trim_metrics(run.metrics, state.step))
     _say(context, describe_precision(engine))
     if told := describe_fp8(config):

@@ -30,14 +30,14 @@ def capture_fp8_state(model: torch.nn.Module) -> Saved:
 
 
 @torch.no_grad()
-def restore_fp8_state(model: torch.nn.Module, saved: Saved, *, tokens: int, device: torch.device) -> None:
-    """Put the numbers back; ``tokens`` is a sequence length that FP8 can compute.
+def restore_fp8_state(model: torch.nn.Module, saved: Saved, *, shape: tuple[int, int], device: torch.device) -> None:
+    """Put the numbers back, on every rank; ``shape`` is a batch and sequence length that FP8 can compute.
 
     Transformer Engine makes its state in the first forward pass, so one is made here and its traces overwritten.
     """
     was_training = model.training
     model.eval()
-    model(torch.zeros(1, tokens, dtype=torch.int64, device=device))
+    model(torch.zeros(shape, dtype=torch.int64, device=device))
     model.train(was_training)
     modules = find_te_modules(model)
     for name, values in saved.items():

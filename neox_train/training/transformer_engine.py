@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from neox_train.config.fp8 import Fp8Recipe, choose_recipe, uses_transformer_engine
+from neox_train.config.fp8 import Fp8Recipe, choose_recipe, list_fp8_layers, uses_transformer_engine
 from neox_train.errors import ConfigError, TrainingError
 from neox_train.model.te_adopt import find_te_modules
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
     from neox_train.model.gpt_neox import GPTNeoX
+    from neox_train.model.layers import LayerFactory
+    from neox_train.model.parallel.group import TensorGroup
 
 _FP8_CAPABILITY = (8, 9)
 
 
-def choose_layers(config: NeoxConfig) -> dict[str, Any]:
+def choose_layers(config: NeoxConfig, group: TensorGroup) -> dict[str, Any]:
     """Arguments of ``GPTNeoX``: factory, block and context; none where no key names Transformer Engine.
+
+    ``group`` are the ranks that each layer is cut over.
 
     Raises ConfigError, never a silent fall-back, on a machine without a GPU or with one that cannot compute in FP8.
     """
@@ -29,11 +33,21 @@ def choose_layers(config: NeoxConfig) -> dict[str, Any]:
     _require_gpu(recipe)
     from neox_train.model.te import fp8_context, import_te
     from neox_train.model.te_block import TEBlock
-    from neox_train.model.te_layers import TELayers
+    from neox_train.model.te_layers import TELayers, TEParallelLayers
+    from neox_train.model.te_split import TESplit
 
-    chosen: dict[str, Any] = {"layers": TELayers(columns=config.te_columnparallel, rows=config.te_rowparallel)}
-    if config.te_mha or config.te_layernorm_mlp:
-        chosen["build_block"] = partial(TEBlock, te_attention=config.te_mha, te_mlp=config.te_layernorm_mlp)
+    named = {"columns": config.te_columnparallel, "rows": config.te_rowparallel}
+    layers: LayerFactory = TELayers(**named)
+    if group.size > 1:
+        layers = TEParallelLayers(group, sequence_parallel=config.sequence_parallel, **named)
+    chosen: dict[str, Any] = {"layers": layers}
+    if config.te_mha or config.te_layernorm_mlp or config.te_fp8_first_last_layers_bf16:
+        chosen["build_block"] = partial(
+            TEBlock,
+            te_attention=config.te_mha,
+            te_mlp=config.te_layernorm_mlp,
+            split=TESplit(group=group, sequence_parallel=config.sequence_parallel),
+        )
     if recipe is not None:
         chosen["stack_context"] = fp8_context(recipe)
         # Its recomputation uses the scales of the first pass and counts no amax twice.
@@ -46,8 +60,21 @@ def describe_fp8(config: NeoxConfig) -> str | None:
     recipe = choose_recipe(config)
     if recipe is None:
         return None
-    told = ", ".join(f"{name} {value}" for name, value in recipe.settings.items())
-    return f"FP8: {recipe.kind} scaling, format {recipe.fp8_format}" + (f", {told}" if told else "")
+    told = "".join(f", {name} {value}" for name, value in recipe.settings.items())
+    edge = config.te_fp8_first_last_layers_bf16
+    return (
+        f"FP8: {recipe.kind} scaling, format {recipe.fp8_format}{told}"
+        + f"; the first and last {edge} layers in 16 bits" * bool(edge)
+    )
+
+
+def keep_edges_in_16_bits(model: GPTNeoX, config: NeoxConfig) -> None:
+    """Take the layers that ``te_fp8_first_last_layers_bf16`` names out of the stack's FP8 context."""
+    in_fp8 = list_fp8_layers(config)
+    if in_fp8:
+        for number, block in enumerate(model.layers):
+            if number not in in_fp8:
+                block.in_16_bits = True
 
 
 def prove_fp8(model: GPTNeoX, config: NeoxConfig) -> str:
@@ -57,8 +84,13 @@ def prove_fp8(model: GPTNeoX, config: NeoxConfig) -> str:
     """
     delayed = (config.te_fp8_recipe or "delayed") == "delayed"
     # Of the stack alone: the projection to the vocabulary stays in 16 bits.
-    found = find_te_modules(model.layers).items()
-    layers = {name: module for name, module in found if any(True for _ in module.parameters(recurse=False))}
+    in_fp8 = list_fp8_layers(config)
+    layers = {
+        f"{number}.{name}": module
+        for number in in_fp8
+        for name, module in find_te_modules(model.layers[number]).items()
+        if any(True for _ in module.parameters(recurse=False))
+    }
     idle = [
         name
         for name, module in layers.items()

@@ -6,6 +6,7 @@ from neox_train.config.architecture import Architecture
 from neox_train.config.fp8 import Fp8Recipe, choose_recipe
 from tests.config.files import load_tiny, refuse_tiny
 
+HALVES: dict[str, object] = {"model_parallel_size": 2, "processes": 2, "train_micro_batch_size_per_gpu": 1}
 LAYERS: dict[str, object] = {"te_mha": True, "te_layernorm_mlp": True, "precision": "bfloat16"}
 
 
@@ -56,6 +57,12 @@ def test_keys_describe_a_recipe(keys: dict[str, object], recipe: Fp8Recipe | Non
         ({**LAYERS, "te_fp8": True, "hidden_size": 72, "rotary_pct": 1.0}, "hidden_size is 72"),
         ({**LAYERS, "te_fp8": True, "intermediate_size": 200}, "the MLP's width is 200"),
         ({**LAYERS, "te_fp8_recipe": "dynamic"}, "delayed"),
+        ({**LAYERS, "te_fp8": True, "te_fp8_first_last_layers_bf16": 1}, "leaves no layer of 2 in FP8"),
+        (
+            {**LAYERS, "te_fp8": True, "hidden_size": 48, "num_attention_heads": 2, "rotary_pct": 1.0, **HALVES},
+            "on each of 2 tensor-parallel ranks, hidden_size is 48",
+        ),
+        ({**LAYERS, "te_fp8": True, **HALVES, "sequence_parallel": True, "seq_length": 16}, "x seq_length is 16"),
     ],
 )
 def test_what_cannot_run_in_fp8_is_refused(keys: dict[str, object], told: str) -> None:

@@ -27,6 +27,7 @@ NEW_KEYS = {
     "powersgd_rank",
     "powersgd_start_step",
     "te_fp8",
+    "te_fp8_first_last_layers_bf16",
     "te_fp8_recipe",
     "torch_compile",
     "wsd_decay_fraction",

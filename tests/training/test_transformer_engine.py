@@ -16,6 +16,7 @@ from neox_train.config.architecture import Architecture
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.config.parameters import list_parameters
 from neox_train.errors import ConfigError
+from neox_train.model.parallel.group import TensorGroup
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext
 from neox_train.training.engine import build_engine
@@ -135,11 +136,11 @@ def test_delayed_scaling_goes_on_from_its_saved_scales(dataset: DatasetFolder, a
     saved = json.loads(json.dumps(capture_fp8_state(model)))
     assert any(scale != 1.0 for values in saved.values() for scale in values["scaling_fwd.scale"])
     _, _, other = build(dataset, alone, **BOTH, **switch)
-    restore_fp8_state(other, saved, tokens=128, device=alone.device)
+    restore_fp8_state(other, saved, shape=(1, 128), device=alone.device)
     assert capture_fp8_state(other) == saved
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="about a machine without a GPU")
 def test_without_a_gpu_it_is_a_sentence(dataset: DatasetFolder, alone: RankContext) -> None:
     with pytest.raises(ConfigError, match="need a GPU, this machine has none"):
-        choose_layers(resolve(dataset, RunFolder("unused"), **MODEL, **BOTH))
+        choose_layers(resolve(dataset, RunFolder("unused"), **MODEL, **BOTH), TensorGroup(rank=0, size=1))

@@ -99,3 +99,8 @@ class TransformerEngineKeys(BaseModel):
         "most_recent", "How amax is read off its history; does not switch FP8 on."
     )
     te_fp8_margin: int = implemented(0, "Safety margin of FP8 scales; does not switch FP8 on.", ge=0)
+    te_fp8_first_last_layers_bf16: int = implemented(
+        0,
+        "New here: so many of the first layers, and of the last, stay in 16 bits under FP8; does not switch FP8 on.",
+        ge=0,
+    )
