@@ -27,6 +27,8 @@ class Row:
     peer: str | None = None
     changes: dict[str, Any] = field(default_factory=dict)
     fp8: bool = False
+    recompute: bool = False
+    """Of a peer: full activation checkpointing, layer by layer."""
 
 
 SIZES = {
@@ -47,13 +49,15 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "bf16-no-flat": {"flat_master_weights": False},
     "bf16-whole-logits": {"loss_chunk_tokens": 0},
     "bf16-checkpointing": {"checkpoint_activations": True},
+    "bf16-selective": {"checkpoint_activations": True, "checkpoint_granularity": "selective"},
     "fp16": {"precision": "fp16"},
     "adam8bit": {"use_bnb_optimizer": True},
+    "adam8bit-paged": {"use_bnb_optimizer": True, "bnb_paged": True},
     "te": _TE,
     "fp8-delayed": {**_TE, "te_fp8": True},
     "fp8-current": {**_TE, "te_fp8_recipe": "current"},
 }
-_PEERS = ("hugging-face", "megatron", "megatron-fp8", "te-stack", "te-stack-fp8")
+_PEERS = ("hugging-face", "megatron", "megatron-fp8", "megatron-checkpointing", "te-stack", "te-stack-fp8")
 
 
 def find_row(name: str) -> Row:
@@ -62,7 +66,9 @@ def find_row(name: str) -> Row:
     if size not in SIZES:
         raise KeyError(f"size {size}; known: {', '.join(SIZES)}")
     if variant in _PEERS:
-        return Row(name=name, size=size, peer=variant.removesuffix("-fp8"), fp8=variant.endswith("-fp8"))
+        peer = variant.removesuffix("-fp8").removesuffix("-checkpointing")
+        is_recomputed = variant.endswith("-checkpointing")
+        return Row(name=name, size=size, peer=peer, fp8=variant.endswith("-fp8"), recompute=is_recomputed)
     if variant not in _VARIANTS:
         raise KeyError(f"row {variant}; known: {', '.join((*_VARIANTS, *_PEERS))}")
     return Row(name=name, size=size, changes=_VARIANTS[variant])

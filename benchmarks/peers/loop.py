@@ -27,8 +27,11 @@ class Masters:
     @torch.no_grad()
     def step(self) -> None:
         """Clip to 1.0, update the copies, write them back."""
-        gradients = [weight.grad.float() for weight in self.weights if weight.grad is not None]
+        gradients = []
         for weight in self.weights:
+            # One by one: both copies of all gradients at once would not fit beside 6-7B.
+            if weight.grad is not None:
+                gradients.append(weight.grad.float())
             weight.grad = None
         norm = torch.nn.utils.get_total_norm(gradients)
         torch._foreach_mul_(gradients, (1.0 / (norm + 1e-6)).clamp(max=1.0))
@@ -46,12 +49,13 @@ def main() -> None:
     parser.add_argument("peer")
     parser.add_argument("size")
     parser.add_argument("--fp8", action="store_true")
+    parser.add_argument("--recompute", action="store_true", help="full activation checkpointing (megatron)")
     parser.add_argument("--warmup", type=int, default=20)
     parser.add_argument("--steps", type=int, default=30)
     arguments = parser.parse_args()
     size = SIZES[arguments.size]
     torch.manual_seed(1)
-    model, compute_loss = build_peer(arguments.peer, size, fp8=arguments.fp8)
+    model, compute_loss = build_peer(arguments.peer, size, fp8=arguments.fp8, recompute=arguments.recompute)
     masters = Masters(model)
     tokens = torch.randint(size.vocab_size, (4, size.micro_batch, size.seq_length + 1), device="cuda")
     seconds, losses = [], []

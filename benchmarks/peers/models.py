@@ -17,12 +17,12 @@ ComputeLoss = Callable[[torch.Tensor], torch.Tensor]
 _PADDED_TO = 128
 
 
-def build_peer(peer: str, size: Size, *, fp8: bool) -> tuple[nn.Module, ComputeLoss]:
+def build_peer(peer: str, size: Size, *, fp8: bool, recompute: bool = False) -> tuple[nn.Module, ComputeLoss]:
     """The model of ``hugging-face``, ``megatron`` or ``te-stack``, and its loss of tokens [batch, sequence + 1]."""
     if peer == "hugging-face":
         return _build_hugging_face(size)
     if peer == "megatron":
-        return _build_megatron(size, fp8=fp8)
+        return _build_megatron(size, fp8=fp8, recompute=recompute)
     if peer == "te-stack":
         return _build_te_stack(size, fp8=fp8)
     raise KeyError(peer)
@@ -57,7 +57,7 @@ def _build_hugging_face(size: Size) -> tuple[nn.Module, ComputeLoss]:
     return model, compute_loss
 
 
-def _build_megatron(size: Size, *, fp8: bool) -> tuple[nn.Module, ComputeLoss]:
+def _build_megatron(size: Size, *, fp8: bool, recompute: bool) -> tuple[nn.Module, ComputeLoss]:
     from megatron.core import parallel_state
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_with_transformer_engine_spec
     from megatron.core.models.gpt.gpt_model import GPTModel
@@ -68,6 +68,8 @@ def _build_megatron(size: Size, *, fp8: bool) -> tuple[nn.Module, ComputeLoss]:
     parallel_state.initialize_model_parallel(1, 1)
     model_parallel_cuda_manual_seed(1)
     more: dict[str, Any] = {"fp8": "hybrid", "fp8_recipe": "delayed", "fp8_amax_history_len": 1} if fp8 else {}
+    if recompute:
+        more |= {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
     config = TransformerConfig(
         num_layers=size.num_layers,
         hidden_size=size.hidden_size,
