@@ -71,7 +71,8 @@ def _measure(row: Row, number: int, arguments: argparse.Namespace) -> dict[str, 
 
 def _measure_peer(row: Row, arguments: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.peers.loop", str(row.peer), row.size]
-    command += ["--warmup", str(arguments.warmup), "--steps", str(arguments.steps)] + ["--fp8"] * row.fp8 + ["--recompute"] * row.recompute
+    command += ["--warmup", str(arguments.warmup), "--steps", str(arguments.steps)]
+    command += ["--fp8"] * row.fp8 + ["--recompute"] * row.recompute
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.row_seconds, check=False)
     except subprocess.TimeoutExpired:
