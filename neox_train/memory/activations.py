@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from neox_train.config.stages import EMBEDDING, FINAL_NORM
 from neox_train.memory.plan import RankPlan
+from neox_train.memory.transformer_engine import count_te_savings
 
 _FP32 = 4
 _INT64 = 8
@@ -74,6 +75,7 @@ def count_layer(plan: RankPlan) -> int:
         + hidden // cut  # the attention's output, input of its projection
         + width // cut
         + 2 * _count_mask(plan)
+        - count_te_savings(plan)
     )
 
 

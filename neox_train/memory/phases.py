@@ -20,12 +20,14 @@ from neox_train.memory.groups import count_first_parameters, list_groups
 from neox_train.memory.loss import count_logit_gradient, count_loss
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.states import StaticBytes, choose_wrapper, count_static, count_weights_at_start
+from neox_train.memory.transformer_engine import count_fp8_weights
 
 PARTS = (
     "weights",
     "master_weights",
     "optimizer_states",
     "gradients",
+    "fp8_weights",
     "activations",
     "logits_and_loss",
     "communication",
@@ -78,6 +80,10 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
     recomputed, temporaries = count_recomputed(plan), count_backward_temporaries(plan)
     carried, gathered = gradients.carried, _count_live_weights(plan)
     carried_buffers, buffers = gradients.carried_buffers + gathered, gradients.produced_buffers + gathered
+    layers = plan.architecture.num_layers
+    recomputed_layers = min(plan.checkpoint_layers, layers)
+    fp8, last = count_fp8_weights(plan, 0 if recomputed_layers else layers), count_fp8_weights(plan, recomputed_layers)
+    first = count_fp8_weights(plan, max(1, recomputed_layers))
     output = max(carried, _count_output_gradient(plan, gradients))
     below = max(carried, _count_gradients_above_first(plan, gradients))
     return [
@@ -85,6 +91,7 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             "loss",
             static,
             gradients=carried,
+            fp8_weights=fp8,
             activations=saved + waiting,
             logits=count_loss(plan) if makes_logits else 0,
             communication=carried_buffers,
@@ -94,6 +101,7 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             "backward, output matrix",
             static,
             gradients=output,
+            fp8_weights=fp8,
             activations=saved + waiting,
             logits=count_logit_gradient(plan) if makes_logits else 0,
             communication=carried_buffers,
@@ -103,6 +111,7 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             "backward, last layer",
             static,
             gradients=output,
+            fp8_weights=fp8 + last,
             activations=saved + waiting - final_norm + recomputed + temporaries,
             communication=buffers,
             backward=output + recomputed + temporaries,
@@ -111,6 +120,7 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
             "backward, first layer",
             static,
             gradients=below,
+            fp8_weights=first,
             activations=waiting + count_embedding(plan) + count_live(plan) + temporaries,
             communication=buffers,
             backward=below + recomputed + temporaries,
@@ -154,6 +164,7 @@ def _phase(
     static: StaticBytes,
     *,
     gradients: int = 0,
+    fp8_weights: int = 0,
     activations: int = 0,
     logits: int = 0,
     communication: int = 0,
@@ -165,6 +176,7 @@ def _phase(
         static.master_weights,
         static.optimizer_states,
         static.gradients + gradients,
+        fp8_weights,
         activations,
         logits,
         static.communication + communication,

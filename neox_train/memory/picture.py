@@ -15,6 +15,7 @@ _COLOURS = {
     "master_weights": "#2e75b6",
     "optimizer_states": "#7fb2e5",
     "gradients": "#548235",
+    "fp8_weights": "#a9d18e",
     "activations": "#e08214",
     "logits_and_loss": "#fdb863",
     "communication": "#8073ac",

@@ -8,6 +8,7 @@ from typing import Literal
 from neox_train.config.architecture import Architecture
 from neox_train.config.cluster import Cluster
 from neox_train.config.deepspeed import deepspeed_json
+from neox_train.config.fp8 import uses_fp8
 from neox_train.config.implementations import Implementations
 from neox_train.config.precision import Precision
 from neox_train.config.schema import NeoxConfig
@@ -77,6 +78,18 @@ class RankPlan:
     compression: Literal["none", "powersgd", "local_update"] = "none"
     """What replicas exchange in place of their gradients' sum."""
     powersgd_rank: int = 0
+    te_attention: bool = False
+    """Whether the norm, projections and attention of a layer's first half are Transformer Engine's."""
+    te_mlp: bool = False
+    """Whether the norm and MLP of its second half are one Transformer Engine module."""
+    te_columns: bool = False
+    """Whether the projections into heads and MLP are Transformer Engine's where the halves are plain."""
+    te_rows: bool = False
+    """The same of the projections out of them."""
+    fp8: Literal["delayed", "current", "blockwise", "mxfp8"] | None = None
+    """Scaling of Transformer Engine's products in FP8; None where they are in 16 bits."""
+    compute_capability: float = 0.0
+    """Of the GPU; 0 without one."""
 
     @property
     def in_flight(self) -> int:
@@ -157,6 +170,12 @@ def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
         loss_chunk_tokens=choice.loss_chunk_tokens,
         compression=_read_compression(config),
         powersgd_rank=config.powersgd_rank,
+        te_attention=config.te_mha,
+        te_mlp=config.te_layernorm_mlp,
+        te_columns=config.te_columnparallel,
+        te_rows=config.te_rowparallel,
+        fp8=_read_fp8(config),
+        compute_capability=cluster.gpu.compute_capability if cluster.gpu else 0.0,
     )
 
 
@@ -191,6 +210,10 @@ def _read_compression(config: NeoxConfig) -> Literal["none", "powersgd", "local_
     if chosen == "bf16" or chosen == "fp16":
         return "none"
     return chosen
+
+
+def _read_fp8(config: NeoxConfig) -> Literal["delayed", "current", "blockwise", "mxfp8"] | None:
+    return (config.te_fp8_recipe or "delayed") if uses_fp8(config) else None
 
 
 def _read_optimizer(config: NeoxConfig) -> OptimizerKind:

@@ -16,6 +16,7 @@ PART_NAMES = {
     "master_weights": "fp32 master weights",
     "optimizer_states": "optimizer states",
     "gradients": "gradients",
+    "fp8_weights": "FP8 copies of weights",
     "activations": "activations",
     "logits_and_loss": "logits and loss",
     "communication": "communication buffers",

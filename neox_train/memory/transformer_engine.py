@@ -1,0 +1,64 @@
+"""What layers by Transformer Engine keep that plain ones do not, in 16 bits and in FP8.
+
+Read off the modules of Transformer Engine 2.20.2: which tensors each saves for its backward pass, and in which of the
+two orders of an FP8 tensor (by rows for the forward product, by columns for the weights' gradient, both one byte an
+element on GPUs whose FP8 products take one order only). In 16 bits the modules save what plain layers save.
+"""
+
+from __future__ import annotations
+
+from neox_train.memory.plan import RankPlan
+
+_BLOCK_SCALES = {"delayed": 0.0, "current": 0.0, "blockwise": 4 / 128, "mxfp8": 1 / 32}
+"""Bytes of scales an element: none where a tensor has one, else one a row of 128 (fp32) or of 32 (a byte)."""
+_BOTH = 2
+
+
+def count_te_savings(plan: RankPlan) -> int:
+    """Bytes that one plain layer saves and the plan's layer does not; below 0 where it saves more."""
+    a = plan.architecture
+    saved = 0
+    if plan.te_mlp and a.is_gated:
+        # One fused kernel multiplies gate and up projection: neither the activated gate nor the halves are kept apart.
+        saved += plan.weight_bytes * plan.tokens * a.ffn_width
+    if plan.fp8 is None:
+        return saved
+    one = _count_fp8(plan)
+    hidden, width = plan.tokens * a.hidden_size, plan.tokens * a.ffn_width
+    by_te = (plan.te_attention or plan.te_columns, plan.te_attention or plan.te_rows)
+    if by_te[0]:
+        saved += int((plan.weight_bytes - one) * hidden)
+    if by_te[1]:
+        # The attention's output stays in 16 bits for its own backward pass.
+        saved -= int(one * hidden)
+    if plan.te_mlp:
+        # The fused module keeps its normed input in both orders, and that of its second product by rows, unless the
+        # scaling cannot turn one order into the other.
+        orders = 1 if plan.fp8 in ("delayed", "current") else _BOTH
+        saved += int((plan.weight_bytes - _BOTH * one) * hidden + (plan.weight_bytes - orders * one) * width)
+        return saved
+    if plan.te_columns:
+        saved += int((plan.weight_bytes - one) * hidden)
+    if plan.te_rows:
+        saved += int((plan.weight_bytes - one) * width)
+    return saved
+
+
+def count_fp8_weights(plan: RankPlan, layers: int) -> int:
+    """Bytes of the FP8 copies of ``layers`` layers' weights: made by each forward pass, kept for the backward pass."""
+    if plan.fp8 is None:
+        return 0
+    a = plan.architecture
+    columns, rows = plan.te_attention or plan.te_columns, plan.te_attention or plan.te_rows
+    elements = columns * a.qkv_rows * a.hidden_size + rows * a.hidden_size**2
+    entering = (2 if a.is_gated else 1) * a.ffn_width * a.hidden_size
+    elements += (plan.te_mlp or plan.te_columns) * entering + (
+        plan.te_mlp or plan.te_rows
+    ) * a.ffn_width * a.hidden_size
+    return _BOTH * layers * elements
+
+
+def _count_fp8(plan: RankPlan) -> float:
+    """Bytes an element of one order of a tensor in FP8."""
+    assert plan.fp8 is not None
+    return 1 + _BLOCK_SCALES[plan.fp8]
