@@ -6,6 +6,8 @@ or saves more (RMSNorm, dropout masks) it is counted apart; the tests compare wi
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from neox_train.config.stages import EMBEDDING, FINAL_NORM
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.transformer_engine import count_te_savings
@@ -22,7 +24,8 @@ def count_activations(plan: RankPlan) -> int:
     layers = plan.architecture.num_layers
     saved = count_embedding(plan) + (count_final_norm(plan) if FINAL_NORM in plan.links else 0)
     if plan.checkpoint_layers == 0:
-        return saved + layers * count_layer(plan)
+        edges = 2 * plan.edge_layers
+        return saved + (layers - edges) * count_layer(plan) + edges * _count_edge_layer(plan)
     chunks = -(-layers // plan.checkpoint_layers)
     return saved + chunks * _count_kept_input(plan) + layers * _count_products(plan)
 
@@ -79,6 +82,11 @@ def count_layer(plan: RankPlan) -> int:
     )
 
 
+def _count_edge_layer(plan: RankPlan) -> int:
+    """Bytes saved by the first and the last layer, which may be in 16 bits among others in FP8."""
+    return count_layer(replace(plan, fp8=None) if plan.edge_layers else plan)
+
+
 def _count_widths(plan: RankPlan) -> int:
     """Saved tensors of the MLP's width: a compiled layer keeps the projections and computes the rest again."""
     if plan.compiled_blocks:
@@ -108,13 +116,13 @@ def _count_products(plan: RankPlan) -> int:
 def count_live(plan: RankPlan) -> int:
     """Bytes of saved activations while the backward pass works on one layer, or on one chunk of recomputed layers."""
     if plan.checkpoint_layers == 0:
-        return count_layer(plan)
+        return _count_edge_layer(plan)
     return count_hidden(plan) + count_recomputed(plan)
 
 
 def count_recomputed(plan: RankPlan) -> int:
     """Bytes that the backward pass saves again for one chunk of recomputed layers; 0 where nothing is recomputed."""
-    return min(plan.checkpoint_layers, plan.architecture.num_layers) * count_layer(plan)
+    return min(plan.checkpoint_layers, plan.architecture.num_layers) * _count_edge_layer(plan)
 
 
 def count_backward_temporaries(plan: RankPlan) -> int:

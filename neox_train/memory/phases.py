@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from neox_train.config.stages import FINAL_NORM, OUTPUT
 from neox_train.memory.activations import (
@@ -21,6 +21,7 @@ from neox_train.memory.loss import count_logit_gradient, count_loss
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.states import StaticBytes, choose_wrapper, count_static, count_weights_at_start
 from neox_train.memory.transformer_engine import count_fp8_weights
+from neox_train.memory.workspaces import count_workspaces
 
 PARTS = (
     "weights",
@@ -32,6 +33,7 @@ PARTS = (
     "logits_and_loss",
     "communication",
     "optimizer_step",
+    "workspaces",
 )
 """Parts made of tensors, in the order they are shown."""
 
@@ -54,11 +56,10 @@ class Phase:
 def list_phases(plan: RankPlan) -> list[Phase]:
     """Every candidate for the peak, in the order of a training."""
     static, gradients = count_static(plan), count_gradients(plan)
-    return [
-        *_list_starts(plan, static),
-        *_list_passes(plan, static, gradients),
-        *_list_updates(plan, static, gradients),
-    ]
+    steps = [*_list_passes(plan, static, gradients), *_list_updates(plan, static, gradients)]
+    kept = count_workspaces(plan)
+    steps = [replace(phase, parts={**phase.parts, "workspaces": kept}) for phase in steps]
+    return [*_list_starts(plan, static), *steps]
 
 
 def _list_starts(plan: RankPlan, static: StaticBytes) -> list[Phase]:
@@ -82,8 +83,8 @@ def _list_passes(plan: RankPlan, static: StaticBytes, gradients: GradientBytes) 
     carried_buffers, buffers = gradients.carried_buffers + gathered, gradients.produced_buffers + gathered
     layers = plan.architecture.num_layers
     recomputed_layers = min(plan.checkpoint_layers, layers)
-    fp8, last = count_fp8_weights(plan, 0 if recomputed_layers else layers), count_fp8_weights(plan, recomputed_layers)
-    first = count_fp8_weights(plan, max(1, recomputed_layers))
+    fp8 = count_fp8_weights(plan, 0 if recomputed_layers else layers - 2 * plan.edge_layers)
+    last, first = count_fp8_weights(plan, recomputed_layers), count_fp8_weights(plan, max(1, recomputed_layers))
     output = max(carried, _count_output_gradient(plan, gradients))
     below = max(carried, _count_gradients_above_first(plan, gradients))
     return [
@@ -182,7 +183,7 @@ def _phase(
         static.communication + communication,
         step,
     )
-    return Phase(name, dict(zip(PARTS, values, strict=True)), backward)
+    return Phase(name, dict(zip(PARTS, (*values, 0), strict=True)), backward)
 
 
 def _count_output_gradient(plan: RankPlan, gradients: GradientBytes) -> int:

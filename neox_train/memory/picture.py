@@ -20,6 +20,7 @@ _COLOURS = {
     "logits_and_loss": "#fdb863",
     "communication": "#8073ac",
     "optimizer_step": "#b2abd2",
+    "workspaces": "#d9d9d9",
     "allocator": "#a6a6a6",
     "process": "#595959",
 }

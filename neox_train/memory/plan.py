@@ -88,6 +88,8 @@ class RankPlan:
     """The same of the projections out of them."""
     fp8: Literal["delayed", "current", "blockwise", "mxfp8"] | None = None
     """Scaling of Transformer Engine's products in FP8; None where they are in 16 bits."""
+    edge_layers: int = 0
+    """Layers at either end that stay in 16 bits under FP8."""
     compute_capability: float = 0.0
     """Of the GPU; 0 without one."""
 
@@ -175,6 +177,7 @@ def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
         te_columns=config.te_columnparallel,
         te_rows=config.te_rowparallel,
         fp8=_read_fp8(config),
+        edge_layers=config.te_fp8_first_last_layers_bf16 if uses_fp8(config) else 0,
         compute_capability=cluster.gpu.compute_capability if cluster.gpu else 0.0,
     )
 

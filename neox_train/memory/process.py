@@ -30,8 +30,6 @@ CPU_WIDTH_HOLES = 7
 
 # Source of the GPU numbers: public figures (context 0.3 to 0.5 GB, about 0.5 GB a communicator), not measured here.
 CUDA_CONTEXT_BYTES = 500 * _MIB
-CUDA_WORKSPACE_BYTES = 96 * _MIB
-"""cuBLAS workspaces of forward and backward thread."""
 NCCL_BYTES = 512 * _MIB
 """Buffers of one communicator."""
 CUDA_FRAGMENTATION = 0.03
@@ -54,7 +52,7 @@ def count_process(plan: RankPlan, phase: Phase, phases: Sequence[Phase]) -> Proc
         kept = max(other.backward for other in phases) - phase.backward
         return ProcessBytes(CPU_BASE_BYTES, kept + _count_holes(plan))
     communicators = NCCL_BYTES if plan.data_parallel_size > 1 else 0
-    base = CUDA_CONTEXT_BYTES + CUDA_WORKSPACE_BYTES + communicators
+    base = CUDA_CONTEXT_BYTES + communicators
     return ProcessBytes(base, int(CUDA_FRAGMENTATION * phase.total))
 
 

@@ -16,32 +16,33 @@ _BOTH = 2
 
 def count_te_savings(plan: RankPlan) -> int:
     """Bytes that one plain layer saves and the plan's layer does not; below 0 where it saves more."""
-    a = plan.architecture
-    saved = 0
+    a, cut = plan.architecture, plan.tensor_parallel_size
+    hidden, width = plan.tokens * a.hidden_size, plan.tokens * a.ffn_width // cut
+    # Under sequence parallelism a fused norm keeps its share and gathers it again; a plain product keeps the whole.
+    share = plan.share_tokens * a.hidden_size
+    fused = plan.te_attention + plan.te_mlp
+    saved = fused * plan.weight_bytes * (hidden - share)
     if plan.te_mlp and a.is_gated:
-        # One fused kernel multiplies gate and up projection: neither the activated gate nor the halves are kept apart.
-        saved += plan.weight_bytes * plan.tokens * a.ffn_width
+        # One fused kernel multiplies gate and up projection: the activated gate is not kept.
+        saved += plan.weight_bytes * width
     if plan.fp8 is None:
         return saved
-    one = _count_fp8(plan)
-    hidden, width = plan.tokens * a.hidden_size, plan.tokens * a.ffn_width
-    by_te = (plan.te_attention or plan.te_columns, plan.te_attention or plan.te_rows)
-    if by_te[0]:
-        saved += int((plan.weight_bytes - one) * hidden)
-    if by_te[1]:
+    one = 1 + _BLOCK_SCALES[plan.fp8]
+    narrowed = 0.0
+    if plan.te_attention or plan.te_columns:
+        narrowed += (plan.weight_bytes - one) * (share if plan.te_attention else hidden)
+    if plan.te_attention or plan.te_rows:
         # The attention's output stays in 16 bits for its own backward pass.
-        saved -= int(one * hidden)
+        narrowed -= one * hidden // cut
     if plan.te_mlp:
         # The fused module keeps its normed input in both orders, and that of its second product by rows, unless the
         # scaling cannot turn one order into the other.
         orders = 1 if plan.fp8 in ("delayed", "current") else _BOTH
-        saved += int((plan.weight_bytes - _BOTH * one) * hidden + (plan.weight_bytes - orders * one) * width)
-        return saved
-    if plan.te_columns:
-        saved += int((plan.weight_bytes - one) * hidden)
-    if plan.te_rows:
-        saved += int((plan.weight_bytes - one) * width)
-    return saved
+        narrowed += (plan.weight_bytes - _BOTH * one) * share + (plan.weight_bytes - orders * one) * width
+    else:
+        narrowed += plan.te_columns * (plan.weight_bytes - one) * hidden
+        narrowed += plan.te_rows * (plan.weight_bytes - one) * width
+    return saved + int(narrowed)
 
 
 def count_fp8_weights(plan: RankPlan, layers: int) -> int:
@@ -49,16 +50,8 @@ def count_fp8_weights(plan: RankPlan, layers: int) -> int:
     if plan.fp8 is None:
         return 0
     a = plan.architecture
-    columns, rows = plan.te_attention or plan.te_columns, plan.te_attention or plan.te_rows
-    elements = columns * a.qkv_rows * a.hidden_size + rows * a.hidden_size**2
-    entering = (2 if a.is_gated else 1) * a.ffn_width * a.hidden_size
-    elements += (plan.te_mlp or plan.te_columns) * entering + (
-        plan.te_mlp or plan.te_rows
-    ) * a.ffn_width * a.hidden_size
-    return _BOTH * layers * elements
-
-
-def _count_fp8(plan: RankPlan) -> float:
-    """Bytes an element of one order of a tensor in FP8."""
-    assert plan.fp8 is not None
-    return 1 + _BLOCK_SCALES[plan.fp8]
+    entering = a.qkv_rows * a.hidden_size * (plan.te_attention or plan.te_columns)
+    entering += (2 if a.is_gated else 1) * a.ffn_width * a.hidden_size * (plan.te_mlp or plan.te_columns)
+    leaving = a.hidden_size**2 * (plan.te_attention or plan.te_rows)
+    leaving += a.ffn_width * a.hidden_size * (plan.te_mlp or plan.te_rows)
+    return _BOTH * layers * (entering + leaving) // plan.tensor_parallel_size

@@ -21,6 +21,7 @@ PART_NAMES = {
     "logits_and_loss": "logits and loss",
     "communication": "communication buffers",
     "optimizer_step": "optimizer temporaries",
+    "workspaces": "workspaces of matrix products",
     "allocator": "allocator",
     "process": "process",
 }
