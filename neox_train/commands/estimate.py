@@ -25,7 +25,7 @@ def estimate(
     run: str | None = typer.Argument(None, help="Run of the pipeline file."),
     pipeline: Path | None = typer.Option(None, help="Pipeline file that names the run."),
     cluster: Path = typer.Option(..., help="Cluster file: memory of a process, processes a node, limits of the gate."),
-    results: Path = typer.Option(Path("results"), help="Results folder."),
+    results: Path = typer.Option(Path("results"), help="Results folder; its memory calibration counts."),
     config: list[Path] = typer.Option([], help="GPT-NeoX YAML file, without a pipeline; may be repeated."),
     nodes: int = typer.Option(1, min=1, help="Nodes, with --config."),
     vocab_size: int = typer.Option(_DEFAULT_VOCABULARY, min=1, help="Tokens of the vocabulary, with --config."),
@@ -43,7 +43,7 @@ def estimate(
             raise ConfigError(f"estimate {run} needs the file that names the run; add --pipeline FILE")
         _estimate_run(run, pipeline, cluster, results, force)
     else:
-        _estimate_files(config, cluster, nodes, vocab_size, force)
+        _estimate_files(config, cluster, nodes, vocab_size, force, results)
 
 
 def _estimate_run(run: str, pipeline: Path, cluster: Path, results: Path, force: bool) -> None:
@@ -61,10 +61,13 @@ def _estimate_run(run: str, pipeline: Path, cluster: Path, results: Path, force:
         require_passed(estimated, subject=f"run {run}", force=force)
 
 
-def _estimate_files(files: list[Path], cluster_file: Path, nodes: int, vocab_size: int, force: bool) -> None:
+def _estimate_files(
+    files: list[Path], cluster_file: Path, nodes: int, vocab_size: int, force: bool, results: Path
+) -> None:
     from neox_train.config.cluster import load_cluster
     from neox_train.config.run import resolve_files
     from neox_train.config.support import require_trainable
+    from neox_train.memory.calibration import read_calibration
     from neox_train.memory.estimate import estimate_memory
     from neox_train.memory.stage import require_passed
 
@@ -73,7 +76,7 @@ def _estimate_files(files: list[Path], cluster_file: Path, nodes: int, vocab_siz
     if config.vocab_size is None:
         config = config.with_vocab_size(vocab_size)
     require_trainable(config, cluster)
-    estimated = estimate_memory(config, cluster)
+    estimated = estimate_memory(config, cluster, read_calibration(results, cluster.name))
     name = " + ".join(path.name for path in files)
     _show(
         [*config.notices, *_note_export(config)],

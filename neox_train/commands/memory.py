@@ -11,7 +11,11 @@ import typer
 if TYPE_CHECKING:
     from neox_train.config.cluster import Cluster
     from neox_train.config.layout import RunFolder
+    from neox_train.memory.calibration import MemoryRun
     from neox_train.memory.throughput.calibration import TimedRun
+
+_GIB = 1 << 30
+_MIB = 1 << 20
 
 _app = typer.Typer(
     no_args_is_help=True,
@@ -35,24 +39,66 @@ def _group() -> None:
 def calibrate(
     results: Annotated[Path, typer.Option(help="Results folder with trained runs of this profile's GPUs.")],
     profile: Annotated[str, typer.Option(help="Profile: its name, its folder, or its cluster.yaml.")],
+    write: Annotated[bool, typer.Option(help="Write the memory fit into the results folder.")] = True,
 ) -> None:
-    """Print each run's memory and speed against its prediction, and the rate that fits this site."""
-    from dataclasses import replace
+    """Refit the predictions of memory and speed to this site's runs, and print each run against both.
 
+    The memory fit goes into memory_calibration.json of the results folder, which later estimates read; the rate of
+    speed is printed, to be pasted into the profile.
+    """
     from neox_train.config.layout import RunFolder
     from neox_train.config.profiles import load_profile
+
+    cluster = load_profile(profile)
+    folders = [RunFolder(path) for path in sorted((results / "runs").glob("*")) if path.is_dir()]
+    _calibrate_memory(folders, cluster, results, write=write)
+    _calibrate_speed(folders, cluster, results)
+
+
+def _calibrate_memory(folders: list[RunFolder], cluster: Cluster, results: Path, *, write: bool) -> None:
+    from neox_train.memory.calibration import fit_memory, judge_left_out, write_calibration
+
+    runs = [run for folder in folders if (run := _read_memory(folder, cluster))]
+    if not runs:
+        return
+    fitted, left_out = fit_memory(runs, cluster.name), judge_left_out(runs, cluster.name)
+    for run in runs:
+        errors = f"{run.estimated / run.measured - 1:+.1%}, by a fit to the others {left_out[run.name]:+.1%}"
+        typer.echo(
+            f"{run.name}: peak {run.measured / _GIB:.2f} GiB, estimated {run.estimated / _GIB:.2f} GiB ({errors})"
+        )
+    offset = f"{fitted.offset_bytes / _MIB:+,.0f} MiB, activations x {fitted.activation_factor:.3f}"
+    typer.echo(f"memory: {offset}, from {fitted.runs} run{'s' * (fitted.runs > 1)}")
+    if write:
+        typer.echo(f"written: {write_calibration(results, fitted, runs)}")
+
+
+def _read_memory(folder: RunFolder, cluster: Cluster) -> MemoryRun | None:
+    """A run's estimate by today's model, without any calibration, and its measured peak; None without both."""
+    from neox_train.config.load import load_config
+    from neox_train.memory.calibration import MemoryRun
+    from neox_train.memory.estimate import estimate_memory
+    from neox_train.monitoring.metrics import last_record
+
+    measured = (last_record(folder.metrics, "train") or {}).get("peak_memory_gib")
+    if not measured or not folder.config_file.is_file():
+        return None
+    estimate = estimate_memory(load_config([folder.config_file]), cluster)
+    return MemoryRun(folder.name, estimate.measurable, estimate.parts["activations"], round(measured * _GIB))
+
+
+def _calibrate_speed(folders: list[RunFolder], cluster: Cluster, results: Path) -> None:
+    from dataclasses import replace
+
     from neox_train.errors import ConfigError
     from neox_train.memory.throughput.calibration import fit_matrix_fraction, predict_ratio
     from neox_train.memory.throughput.rates import read_rates
 
-    cluster = load_profile(profile)
-    folders = [RunFolder(path) for path in sorted((results / "runs").glob("*")) if path.is_dir()]
-    for folder in folders:
-        if line := _compare_memory(folder):
-            typer.echo(line)
     runs = [run for folder in folders if (run := _read_run(folder, cluster))]
     if not runs:
         raise ConfigError(f"{results / 'runs'} has no run with measured steps; train one, then calibrate")
+    if cluster.device != "cuda":
+        return
     rates = read_rates(cluster, runs[0].plans[0].precision)
     fraction = fit_matrix_fraction(runs, rates) if rates else None
     if rates is None or fraction is None:
@@ -66,17 +112,6 @@ def calibrate(
         if before is not None and after is not None:
             typer.echo(f"{run.name}: {run.seconds:.3f} s a step, predicted {before - 1:+.1%}, fitted {after - 1:+.1%}")
     typer.echo(f"rates:\n  matrix_fraction: {fraction}\n  source: {len(runs)} runs of {results}\n  measured: true")
-
-
-def _compare_memory(folder: RunFolder) -> str | None:
-    from neox_train.files import find_record
-    from neox_train.monitoring.metrics import last_record
-
-    estimated = (find_record(folder.memory_json) or {}).get("total_gib")
-    measured = (last_record(folder.metrics, "train") or {}).get("peak_memory_gib")
-    if not estimated or not measured:
-        return None
-    return f"{folder.name}: peak {measured:.2f} GiB, estimated {estimated:.2f} GiB ({estimated / measured - 1:+.1%})"
 
 
 def _read_run(folder: RunFolder, cluster: Cluster) -> TimedRun | None:

@@ -32,6 +32,7 @@ def plan(
     vocab_size: int = typer.Option(_DEFAULT_VOCABULARY, min=1, help="Tokens of the vocabulary."),
     global_batch: int | None = typer.Option(None, min=1, help="Sequences of a step; default the configuration's own."),
     scaling: Path | None = typer.Option(None, help="Draw the best layout's weak scaling to 4,096 GPUs as a PNG."),
+    results: Path = typer.Option(Path("results"), help="Results folder whose memory calibration counts."),
     write: Path | None = typer.Option(None, help="Write the configuration with the chosen keys laid over it."),
 ) -> None:
     """Search layouts of a run on a cluster, from predicted memory and speed; nothing is started.
@@ -39,6 +40,7 @@ def plan(
     The global batch is kept: the configuration's own on the fewest of these nodes that it can be laid out on.
     """
     from neox_train.config.profiles import load_profile
+    from neox_train.memory.calibration import read_calibration
     from neox_train.memory.search.budget import count_steps, read_nodes, read_seconds, read_tokens
     from neox_train.memory.search.search import search_layouts
 
@@ -49,7 +51,7 @@ def plan(
     wanted = read_tokens(tokens) if tokens else None
     limit = read_seconds(deadline) if deadline else None
     steps = count_steps(wanted, base.train_batch_size, base.seq_length) if wanted else _require_steps(base)
-    found = search_layouts(config, cluster, counts, base)
+    found = search_layouts(config, cluster, counts, base, read_calibration(results, cluster.name))
     rows = _price_all(found, base, cluster, steps)
     chosen = _order(rows, limit)
     _show(chosen, rows, found, base, cluster, steps, limit)

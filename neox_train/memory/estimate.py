@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.cluster import Cluster, Gate
 from neox_train.config.parameters import count_parameters
 from neox_train.config.schema import NeoxConfig
+from neox_train.memory.calibration import Calibration
 from neox_train.memory.gate import Verdict, judge, read_budget
-from neox_train.memory.phases import list_phases
+from neox_train.memory.phases import PARTS, list_phases
 from neox_train.memory.plan import RankPlan, plan_stages
 from neox_train.memory.process import count_process, is_calibrated
 from neox_train.memory.remedies import Remedy, find_remedies
@@ -40,6 +42,10 @@ class MemoryEstimate:
     gate: Gate
     calibrated: bool
     """Whether the process's own share was measured on such a device."""
+    measurable: int
+    """Bytes of ``total`` that a run's ``peak_memory_gib`` is compared with."""
+    calibration: Calibration | None = None
+    """The site's own fit, which the parts contain."""
     remedies: tuple[Remedy, ...] = field(default=())
 
     @property
@@ -67,22 +73,25 @@ class MemoryEstimate:
             "parts_gib": {name: size / _GIB for name, size in self.parts.items()},
             "parts_bytes": dict(self.parts),
             "phases_gib": {name: size / _GIB for name, size in self.phases.items()},
+            "measurable_gib": self.measurable / _GIB,
             "calibrated": self.calibrated,
+            "calibration": asdict(self.calibration) if self.calibration else None,
             "gate": {"warn_above": self.gate.warn_above, "refuse_above": self.gate.refuse_above},
             "remedies": [remedy.to_dict() for remedy in self.remedies],
         }
 
 
-def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
-    """Estimate the peak of the most loaded rank.
+def estimate_memory(config: NeoxConfig, cluster: Cluster, calibration: Calibration | None = None) -> MemoryEstimate:
+    """Estimate the peak of the most loaded rank, with a site's ``calibration`` where there is one.
 
     ``config`` is resolved for its world size and vocabulary. Raises NotBuiltError for what the estimate does not cover
     and ConfigError where the cluster file names no memory.
     """
     stages = plan_stages(config, cluster)
-    plan = max(stages, key=total_bytes)
+    count = partial(total_bytes, calibration=calibration)
+    plan = max(stages, key=count)
     budget = read_budget(cluster)
-    phases = list_phase_parts(plan)
+    phases = list_phase_parts(plan, calibration)
     peak = max(phases, key=lambda name: sum(phases[name].values()))
     total = sum(phases[peak].values())
     verdict = judge(total, budget, cluster.gate)
@@ -96,34 +105,49 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster) -> MemoryEstimate:
         parameters=count_parameters(Architecture.from_config(config)),
         budget_name=_name_budget(cluster),
         gate=cluster.gate,
-        calibrated=is_calibrated(plan),
-        remedies=_find_remedies(plan, stages, verdict, budget, cluster),
+        calibrated=is_calibrated(plan) or calibration is not None,
+        calibration=calibration,
+        remedies=_find_remedies(plan, stages, verdict, budget, cluster, count),
+        measurable=count_measurable(phases, plan),
     )
 
 
-def list_phase_parts(plan: RankPlan) -> dict[str, dict[str, int]]:
+def list_phase_parts(plan: RankPlan, calibration: Calibration | None = None) -> dict[str, dict[str, int]]:
     """Every phase of a step with all its parts in bytes, those of the process too."""
     phases = list_phases(plan)
     result = {}
     for phase in phases:
         process = count_process(plan, phase, phases)
-        result[phase.name] = {**phase.parts, "allocator": process.allocator, "process": process.base}
+        parts = {**phase.parts, "allocator": process.allocator, "process": process.base}
+        constant = "workspaces" if plan.device == "cuda" else "process"
+        result[phase.name] = calibration.apply(parts, constant=constant) if calibration else parts
     return result
 
 
-def total_bytes(plan: RankPlan) -> int:
+def total_bytes(plan: RankPlan, calibration: Calibration | None = None) -> int:
     """Predicted peak of a plan, in bytes."""
-    return max(sum(parts.values()) for parts in list_phase_parts(plan).values())
+    return max(sum(parts.values()) for parts in list_phase_parts(plan, calibration).values())
+
+
+def count_measurable(phases: Mapping[str, Mapping[str, int]], plan: RankPlan) -> int:
+    """Bytes at the peak of what a run's ``peak_memory_gib`` measures: torch's tensors on a GPU, else the process."""
+    names = PARTS if plan.device == "cuda" else (*PARTS, "allocator", "process")
+    return max(sum(parts[name] for name in names) for parts in phases.values())
 
 
 def _find_remedies(
-    plan: RankPlan, stages: Sequence[RankPlan], verdict: Verdict, budget: int, cluster: Cluster
+    plan: RankPlan,
+    stages: Sequence[RankPlan],
+    verdict: Verdict,
+    budget: int,
+    cluster: Cluster,
+    count: Callable[[RankPlan], int],
 ) -> tuple[Remedy, ...]:
     """What makes a refused run pass, and what takes a tight one below the warning."""
     if verdict == "fits":
         return ()
     fraction = cluster.gate.refuse_above if verdict == "does_not_fit" else cluster.gate.warn_above
-    remedies = find_remedies(plan, int(fraction * budget), cluster, total_bytes)
+    remedies = find_remedies(plan, int(fraction * budget), cluster, count)
     return tuple(_add_speed(remedy, stages, cluster) for remedy in remedies)
 
 

@@ -15,6 +15,7 @@ from neox_train.config.support import require_trainable
 from neox_train.data.manifest import load_manifest
 from neox_train.errors import DoesNotFitError
 from neox_train.files import sha256_file, storage_errors, write_json
+from neox_train.memory.calibration import read_calibration
 from neox_train.memory.estimate import MemoryEstimate, estimate_memory
 from neox_train.memory.picture import draw_memory
 from neox_train.memory.wording import word_remedies
@@ -36,7 +37,7 @@ def estimate_run(
     manifest = load_manifest(dataset.path)
     config = resolve_run(pipeline, name, cluster, results, vocab_size=manifest.vocab_size)
     require_trainable(config, cluster)
-    estimate = estimate_memory(config, cluster)
+    estimate = estimate_memory(config, cluster, read_calibration(results, cluster.name))
     write_run_config(run, config)
     write_json(run.memory_json, {"run": name, "forced": force, **estimate.to_dict()})
     draw_memory(estimate, run.memory_png, title=name)

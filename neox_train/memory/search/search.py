@@ -9,6 +9,7 @@ from pathlib import Path
 from neox_train.config.cluster import Cluster
 from neox_train.config.schema import NeoxConfig
 from neox_train.errors import ConfigError
+from neox_train.memory.calibration import Calibration
 from neox_train.memory.estimate import total_bytes
 from neox_train.memory.gate import read_budget
 from neox_train.memory.search.layouts import Layout, Refusals, list_layouts
@@ -39,17 +40,24 @@ class Found:
     """Bytes that a rank may need: the gate's warning limit."""
 
 
-def search_layouts(files: Sequence[Path], cluster: Cluster, nodes: Sequence[int], base: NeoxConfig) -> Found:
+def search_layouts(
+    files: Sequence[Path],
+    cluster: Cluster,
+    nodes: Sequence[int],
+    base: NeoxConfig,
+    calibration: Calibration | None = None,
+) -> Found:
     """Up to ten layouts for each number of nodes, all below the gate's warning limit and with the global batch kept.
 
-    Raises ConfigError where the cluster file does not say what predictions need.
+    ``calibration`` is the site's own fit of the memory model. Raises ConfigError where the cluster file does not say
+    what predictions need.
     """
     rates = _require_rates(cluster, base)
     limit = int(cluster.gate.warn_above * read_budget(cluster))
     refusals = Refusals()
     choices: list[Choice] = []
     for count in nodes:
-        choices += _search_nodes(files, cluster, count, base, rates, limit, refusals)
+        choices += _search_nodes(files, cluster, count, base, rates, _Memories(limit, calibration), refusals)
     return Found(choices=tuple(choices), refusals=refusals, limit=limit)
 
 
@@ -69,7 +77,7 @@ def _search_nodes(
     nodes: int,
     base: NeoxConfig,
     rates: HardwareRates,
-    limit: int,
+    memories: _Memories,
     refusals: Refusals,
 ) -> list[Choice]:
     timed = []
@@ -80,7 +88,6 @@ def _search_nodes(
         else:
             timed.append((step, layout))
     timed.sort(key=lambda pair: (pair[0].total, pair[1].stages, pair[1].tensor_parallel, pair[1].zero_stage))
-    memories = _Memories(limit)
     found: list[Choice] = []
     for place, (step, layout) in enumerate(timed):
         if len(found) == _SHOWN or memories.estimates > _MOST_ESTIMATES:
@@ -103,8 +110,8 @@ def _with_adam(layout: Layout) -> Layout:
 class _Memories:
     """Memory by layout, estimated once, and not at all where a smaller micro-batch does not fit already."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, limit: int, calibration: Calibration | None) -> None:
+        self._limit, self._calibration = limit, calibration
         self._known: dict[Layout, int] = {}
         self._too_large: dict[tuple[object, ...], int] = {}
         self.estimates = 0
@@ -124,5 +131,5 @@ class _Memories:
     def count(self, layout: Layout) -> int:
         if layout not in self._known:
             self.estimates += 1
-            self._known[layout] = max(total_bytes(plan) for plan in layout.plans)
+            self._known[layout] = max(total_bytes(plan, self._calibration) for plan in layout.plans)
         return self._known[layout]
