@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from neox_train.checkpoint.table import build_table, count_elements
 from neox_train.config.architecture import Architecture
+from neox_train.config.one_bit import uses_one_bit
 from neox_train.errors import StorageError
 from neox_train.files import free_bytes
 
@@ -37,13 +38,21 @@ def checkpoint_size_bytes(config: NeoxConfig) -> int:
     return int(sum(elements) * held) + overhead
 
 
-def _own_bytes(config: NeoxConfig, moments: int) -> int:
+def _own_bytes(config: NeoxConfig, moments: int) -> float:
     """Bytes an element that replicas save each for itself; PowerSGD's factors are small beside its residual."""
     if config.gradient_compression == "powersgd":
         return _FP32_BYTES * config.data_parallel_size
     if config.gradient_compression == "local_update":
         # Weights and moments of every replica, and the outer momentum once.
         return _FP32_BYTES * (config.data_parallel_size * (1 + moments) + 1)
+    if uses_one_bit(config):
+        ranks, is_lamb = config.data_parallel_size, config.optimizer_type == "onebitlamb"
+        rests = 1 + 1 / ranks
+        states = {"onebitadam": 0, "zerooneadam": 1, "onebitlamb": 1}[config.optimizer_type]
+        # Of every rank weights, moments, further states and rests (1-bit LAMB's momenta twice); of the first, states
+        # with their rests once more.
+        own = ranks * (1 + moments + states + rests + is_lamb)
+        return _FP32_BYTES * (own + states + (0 if is_lamb else rests))
     return 0
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from neox_train.config.one_bit import ONE_BIT_TYPES, uses_one_bit
+from neox_train.config.reader import show_value
+
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
 
@@ -22,8 +25,8 @@ def choose_communication_type(config: NeoxConfig) -> CommunicationType | None:
 
 
 def replaces_reduction(config: NeoxConfig) -> bool:
-    """Whether something else than the sum of gradients travels."""
-    return config.gradient_compression in ("powersgd", "local_update")
+    """Whether something else than the sum of whole gradients travels, so that the engine's reduction is ours."""
+    return config.gradient_compression in ("powersgd", "local_update", *ONE_BIT_TYPES) or bool(config.sparse_gradients)
 
 
 def list_compression_problems(config: NeoxConfig) -> list[str]:
@@ -31,7 +34,7 @@ def list_compression_problems(config: NeoxConfig) -> list[str]:
     chosen = f"gradient_compression: {config.gradient_compression}"
     if config.gradient_compression in ("bf16", "fp16"):
         return _list_rival_formats(config, chosen)
-    if not replaces_reduction(config):
+    if config.gradient_compression == "none":
         return []
     hindrances = {
         "zero_optimization.stage above 0 (set stage: 0)": config.zero_stage > 0,
@@ -45,6 +48,28 @@ def list_compression_problems(config: NeoxConfig) -> list[str]:
     if config.gradient_compression == "powersgd":
         # Its factors are made and sent in fp32.
         hindrances["communication_data_type (remove it)"] = config.communication_data_type not in (None, "fp32")
+    if uses_one_bit(config):
+        # Once it compresses, every rank steps on its own gradients: a common norm is never known.
+        hindrances["gradient_clipping above 0 (set 0.0)"] = config.gradient_clipping > 0
+        hindrances["use_mup (set it to false)"] = config.use_mup
+    return [f"{chosen} with {name}" for name, is_set in hindrances.items() if is_set]
+
+
+def list_sparse_problems(config: NeoxConfig) -> list[str]:
+    """One phrase, with the remedy, for each key that ``sparse_gradients`` does not go with."""
+    if not config.sparse_gradients:
+        return []
+    chosen = f"sparse_gradients: {show_value(config.sparse_gradients)}"
+    hindrances = {
+        "zero_optimization.stage above 0 (set stage: 0)": config.zero_stage > 0,
+        "pipe_parallel_size above 1 (set 1)": config.pipe_parallel_size > 1,
+        f"gradient_compression: {config.gradient_compression} (set none, bf16 or fp16)": config.gradient_compression
+        not in ("none", "bf16", "fp16"),
+    }
+    if config.sparse_gradients is True:
+        hindrances[
+            "tied embeddings, whose gradient the output makes dense (set no_weight_tying: true, or auto)"
+        ] = not config.no_weight_tying
     return [f"{chosen} with {name}" for name, is_set in hindrances.items() if is_set]
 
 

@@ -10,6 +10,7 @@ from neox_train.config.conflict import ConflictError
 from neox_train.config.decay_span import default_decay_iters
 from neox_train.config.layers import derive_ffn_width, expand_attention
 from neox_train.config.mup import derive_mup_base
+from neox_train.config.one_bit import derive_one_bit
 from neox_train.config.optimizer import fill_optimizer, fill_zero
 from neox_train.config.precision import derive_precision, fill_fp16
 from neox_train.config.rules import check_rules
@@ -101,12 +102,14 @@ def _derive_optimizer(keys: NeoxKeys) -> dict[str, Any]:
             "min_lr",
             "optimizer.params.lr",
         )
+    method, kind = derive_one_bit(keys.gradient_compression, optimizer["type"].lower())
     decay_iters = keys.lr_decay_iters
     if decay_iters is None:
         decay_iters = default_decay_iters(keys.train_iters, keys.lr_decay_fraction)
     return {
         "optimizer": optimizer,
-        "optimizer_type": optimizer["type"].lower(),
+        "optimizer_type": kind,
+        "gradient_compression": method,
         "lr": lr,
         "zero_optimization": zero,
         "zero_stage": zero["stage"],

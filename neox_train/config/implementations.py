@@ -114,7 +114,7 @@ def _flat_masters_hindrance(config: NeoxConfig) -> str | None:
     if config.gradient_predivide_factor != 1.0:
         return "gradient_predivide_factor"
     if replaces_reduction(config):
-        return f"gradient_compression {config.gradient_compression}"
+        return "sparse_gradients" if config.sparse_gradients else f"gradient_compression {config.gradient_compression}"
     if config.deepspeed_extra_args:
         return "deepspeed_extra_args"
     return None

@@ -6,10 +6,10 @@ from typing import Any
 
 from neox_train.config.conflict import ConflictError
 
-_ADAM_FAMILY = ("adam", "adamw", "onebitadam", "cpu_adam", "cpu_torch_adam")
+_ADAM_FAMILY = ("adam", "adamw", "onebitadam", "zerooneadam", "onebitlamb", "cpu_adam", "cpu_torch_adam")
 _ADAM_DEFAULTS = {"lr": 0.001, "betas": [0.9, 0.999], "eps": 1e-8}
 OPTIMIZER_KINDS = (*_ADAM_FAMILY, "sgd", "sm3", "madgrad_wd", "lion", "muon")
-"""Every kind GPT-NeoX names, in small letters, and Muon."""
+"""Every kind GPT-NeoX names, in small letters, Muon, and DeepSpeed's 1-bit optimizers."""
 
 ZERO_DEFAULTS: dict[str, Any] = {
     "stage": 0,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from neox_train.config.compression import list_compression_problems
+from neox_train.config.compression import list_compression_problems, list_sparse_problems
 from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.config.hardware import require_hardware
 from neox_train.config.keys import is_inactive, read_remedy, read_status
+from neox_train.config.one_bit import ONE_BIT_TYPES, uses_one_bit
 from neox_train.config.reader import show_value
 from neox_train.config.reduction import list_reduction_problems
 from neox_train.config.schema import NeoxConfig, NeoxKeys
@@ -34,7 +35,7 @@ SUPPORTED: dict[str, tuple[object, ...]] = {
         "glu",
         "bilinear",
     ),
-    "optimizer_type": ("adam", "adamw", "cpu_adam", "cpu_torch_adam", "sgd", "lion", "muon"),
+    "optimizer_type": ("adam", "adamw", "cpu_adam", "cpu_torch_adam", "sgd", "lion", "muon", *ONE_BIT_TYPES.values()),
 }
 """Values with an implementation, for keys that have both kinds."""
 
@@ -46,6 +47,17 @@ OPTIMIZER_PARAMS: dict[str, tuple[str, ...]] = {
     "sgd": ("lr", "momentum", "dampening", "nesterov"),
     "lion": ("lr", "betas"),
     "muon": ("lr", "momentum", "nesterov", "ns_steps", "betas", "eps"),
+    "onebitadam": ("lr", "betas", "eps", "freeze_step"),
+    "zerooneadam": (
+        "lr",
+        "betas",
+        "eps",
+        "var_freeze_step",
+        "var_update_scaler",
+        "local_step_scaler",
+        "local_step_clipper",
+    ),
+    "onebitlamb": ("lr", "betas", "eps", "freeze_step", "max_coeff", "min_coeff"),
 }
 """Parameters each optimizer reads; those that only choose between implementations of one arithmetic are passed over."""
 
@@ -57,6 +69,8 @@ EIGHT_BIT_TYPES = ("adam", "adamw", "lion")
 _ADAM_KINDS = ("adam", "adamw", "cpu_adam", "cpu_torch_adam")
 _CHOICES_OF_IMPLEMENTATION = ("torch_adam", "adam_w_mode", "bias_correction")
 """Parameters of Adam that may say what is done anyway."""
+_BACKEND = ("comm_backend_name", "cuda_aware")
+"""Parameters of 1-bit optimizers that choose a library for the exchange, which is this project's own."""
 _LAYERS = ("global", "flash", "local")
 _LOCAL_WINDOW = ("block", "num_local_blocks", "num_sliding_window_blocks")
 _BLOCKS_REFUSED = (
@@ -83,6 +97,7 @@ def list_unsupported(config: NeoxConfig) -> list[str]:
         *_list_transformer_engine(config),
         *_list_attention(config),
         *list_compression_problems(config),
+        *list_sparse_problems(config),
         *list_reduction_problems(config),
     ]
 
@@ -113,7 +128,8 @@ def _list_optimizer(config: NeoxConfig) -> list[str]:
     kind = config.optimizer_type
     if kind not in OPTIMIZER_PARAMS:
         return []
-    read = (*OPTIMIZER_PARAMS[kind], *(_CHOICES_OF_IMPLEMENTATION if kind in _ADAM_KINDS else ()))
+    passed_over = _CHOICES_OF_IMPLEMENTATION if kind in _ADAM_KINDS else _BACKEND if uses_one_bit(config) else ()
+    read = (*OPTIMIZER_PARAMS[kind], *passed_over)
     params = (config.optimizer or {}).get("params", {})
     problems = [
         f"optimizer.params.{name}: {show_value(value)} of {kind} (remove it; read: {', '.join(OPTIMIZER_PARAMS[kind])})"

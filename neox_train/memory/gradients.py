@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from neox_train.memory.compression import count_compressed_reduction, count_synchronisation
+from neox_train.memory.compression import count_compressed_reduction, count_exchange, count_synchronisation
 from neox_train.memory.groups import count_share_bytes, list_groups
 from neox_train.memory.optimizers import count_muon_bytes, count_step_bytes
 from neox_train.memory.plan import RankPlan
@@ -73,13 +73,14 @@ def _count_plain(plan: RankPlan) -> GradientBytes:
         reduced_buffers=_count_plain_buffers(plan, sum(sizes)),
         stepped=own,
         step_temporaries=max(
-            widened + max(orthogonalised, count_step_bytes(plan, sizes)), count_synchronisation(plan) - own
+            widened + max(orthogonalised, count_step_bytes(plan, sizes), count_exchange(plan)),
+            count_synchronisation(plan) - own,
         ),
     )
 
 
 def _count_plain_buffers(plan: RankPlan, elements: int) -> int:
-    if plan.compression != "none":
+    if plan.compression in ("powersgd", "local_update"):
         return count_compressed_reduction(plan)
     return plan.weight_bytes * min(elements, _ENGINE_BUCKET_ELEMENTS)
 

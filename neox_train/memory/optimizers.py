@@ -25,7 +25,7 @@ StateKind = Literal["adam", "adam_8bit", "adam_32bit", "lion", "lion_8bit", "sgd
 
 def choose_states(optimizer: OptimizerKind, *, is_embedding: bool, is_hidden_matrix: bool) -> StateKind:
     """States of a group: beside 8-bit ones embeddings keep 32 bits, and Muon leaves the rest to AdamW."""
-    if optimizer == "cpu_adam":
+    if optimizer == "cpu_adam" or optimizer == "one_bit":
         return "adam_32bit"
     if optimizer == "muon":
         return "muon" if is_hidden_matrix else "adam"
@@ -63,7 +63,7 @@ def count_step_bytes(plan: RankPlan, tensors: Iterable[int]) -> int:
     largest = max(tensors, default=0)
     if plan.optimizer in ("adam", "muon"):
         return 0 if plan.device == "cuda" else 2 * _FP32 * largest
-    if plan.optimizer in ("adam_8bit", "lion_8bit", "cpu_adam"):
+    if plan.optimizer in ("adam_8bit", "lion_8bit", "cpu_adam", "one_bit"):
         return 0
     return _FP32 * largest
 

@@ -10,12 +10,15 @@ from neox_train.config.cluster import Cluster
 from neox_train.config.deepspeed import deepspeed_json
 from neox_train.config.fp8 import uses_fp8
 from neox_train.config.implementations import Implementations
+from neox_train.config.one_bit import uses_one_bit
 from neox_train.config.precision import Precision
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.stages import EMBEDDING, FINAL_NORM, OUTPUT, deal_stages, list_pipeline_layers
 from neox_train.errors import ConfigError, NotBuiltError
 
-OptimizerKind = Literal["adam", "adam_8bit", "cpu_adam", "lion", "lion_8bit", "muon", "sgd", "sgd_momentum"]
+OptimizerKind = Literal["adam", "adam_8bit", "cpu_adam", "lion", "lion_8bit", "muon", "one_bit", "sgd", "sgd_momentum"]
+Compression = Literal["none", "powersgd", "local_update", "onebit_adam", "zero_one_adam", "onebit_lamb"]
+"""Methods that keep something; the 16-bit formats do not."""
 
 _FORMAT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2, "bfloat16": 2}
 _BUCKET_ELEMENTS = 500_000_000
@@ -75,7 +78,7 @@ class RankPlan:
     """Whether compiled layers compute norms and the MLP's activation again in the backward pass."""
     loss_chunk_tokens: int
     """Tokens whose logits exist at a time; 0 for all of a micro-batch."""
-    compression: Literal["none", "powersgd", "local_update"] = "none"
+    compression: Compression = "none"
     """What replicas exchange in place of their gradients' sum."""
     powersgd_rank: int = 0
     te_attention: bool = False
@@ -207,7 +210,7 @@ def _read_precision(config: NeoxConfig) -> Precision:
     return config.precision
 
 
-def _read_compression(config: NeoxConfig) -> Literal["none", "powersgd", "local_update"]:
+def _read_compression(config: NeoxConfig) -> Compression:
     """The 16-bit formats are in ``communication_bytes``."""
     chosen = config.gradient_compression
     if chosen == "bf16" or chosen == "fp16":
@@ -232,6 +235,8 @@ def _read_optimizer(config: NeoxConfig) -> OptimizerKind:
         return "lion_8bit" if config.use_bnb_optimizer else "lion"
     if kind == "muon":
         return "muon"
+    if uses_one_bit(config):
+        return "one_bit"
     raise NotBuiltError(f"optimizer.type {kind!r} is not covered by the memory estimate; use Adam, SGD, Lion or Muon")
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from neox_train.config.one_bit import uses_one_bit
 from neox_train.config.support import EIGHT_BIT_TYPES, OPTIMIZER_PARAMS
 from neox_train.errors import ConfigError, NotBuiltError
 from neox_train.training.lion import Lion
@@ -39,6 +40,10 @@ def build_optimizer(config: NeoxConfig, groups: ParameterGroups, device: torch.d
         return torch.optim.SGD(groups, **params)
     if kind == "lion":
         return Lion(groups, **params)
+    if uses_one_bit(config):
+        from neox_train.training.compression.one_bit_optimizer import build_one_bit
+
+        return build_one_bit(config, groups, params)
     if kind == "muon":
         return MuonWithAdamW(groups, fused_adamw=device.type == "cuda", **params)
     raise NotBuiltError(f"optimizer type {kind} is not built; set `optimizer.type` to Adam, SGD, Lion or Muon")

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from neox_train.config.compression import choose_communication_type
+from neox_train.config.one_bit import choose_one_bit_warmup
 from neox_train.config.support import list_unsupported, require_trainable
 from neox_train.errors import ConfigError, NotBuiltError
-from tests.config.files import load_tiny
+from tests.config.files import load_tiny, refuse_tiny
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ def test_the_format_of_gradients_between_ranks(change: dict[str, object], expect
     assert choose_communication_type(load_tiny(**change)) == expected
 
 
-@pytest.mark.parametrize("method", ["powersgd", "local_update"])
+@pytest.mark.parametrize("method", ["powersgd", "local_update", "onebit_adam", "zero_one_adam", "onebit_lamb"])
 @pytest.mark.parametrize(
     ("change", "remedy"),
     [
@@ -57,5 +58,58 @@ def test_two_formats_contradict(change: dict[str, object], named: str) -> None:
 
 
 def test_a_word_that_is_no_compression_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="'none', 'bf16', 'fp16', 'powersgd' or 'local_update' is wanted"):
+    with pytest.raises(ConfigError, match="'none', 'bf16', 'fp16', 'powersgd', 'local_update', 'onebit_adam', "):
         load_tiny(gradient_compression="zip")
+
+
+@pytest.mark.parametrize("kind", ["OneBitAdam", "ZeroOneAdam", "OneBitLamb"])
+def test_the_optimizer_s_type_names_the_method_too(kind: str) -> None:
+    config = load_tiny(optimizer={"type": kind, "params": {"lr": 0.001}}, gradient_clipping=0.0)
+    method = config.gradient_compression
+    by_method = load_tiny(gradient_compression=method, gradient_clipping=0.0)
+    assert by_method.optimizer_type == config.optimizer_type == kind.lower()
+    require_trainable(config)
+
+
+def test_two_methods_contradict() -> None:
+    optimizer = {"type": "OneBitAdam", "params": {"lr": 0.001}}
+    assert "remove one of the two" in refuse_tiny(optimizer=optimizer, gradient_compression="powersgd")
+    optimizer = {"type": "SGD", "params": {"lr": 0.001}}
+    assert "set optimizer.type: OneBitLamb" in refuse_tiny(optimizer=optimizer, gradient_compression="onebit_lamb")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"train_iters": 1000}, 200),
+        ({"train_iters": 1000, "lr_decay_iters": 1000, "warmup": 0.3}, 300),
+        ({"optimizer": {"type": "OneBitAdam", "params": {"lr": 0.001, "freeze_step": 7}}}, 7),
+        ({"optimizer": {"type": "ZeroOneAdam", "params": {"lr": 0.001, "var_freeze_step": 9}}}, 9),
+    ],
+)
+def test_compression_waits_for_the_warm_up(change: dict[str, object], expected: int) -> None:
+    config = load_tiny(**change)
+    assert choose_one_bit_warmup(config) == expected
+
+
+def test_clipping_by_a_norm_that_no_rank_knows_is_refused() -> None:
+    (problem,) = list_unsupported(load_tiny(gradient_compression="onebit_adam", gradient_clipping=1.0))
+    assert "gradient_clipping above 0 (set 0.0)" in problem
+
+
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [
+        ({"zero_optimization": {"stage": 1}}, "zero_optimization.stage above 0 (set stage: 0)"),
+        ({"pipe_parallel_size": 2, "processes": 2}, "pipe_parallel_size above 1 (set 1)"),
+        ({"gradient_compression": "powersgd"}, "gradient_compression: powersgd (set none, bf16 or fp16)"),
+        ({"no_weight_tying": False}, "set no_weight_tying: true, or auto"),
+    ],
+)
+def test_what_sparse_gradients_do_not_go_with(change: dict[str, object], remedy: str) -> None:
+    problems = list_unsupported(load_tiny(**{"sparse_gradients": True, **change}))
+    assert any(problem.startswith("sparse_gradients: true with ") and remedy in problem for problem in problems)
+
+
+def test_auto_goes_with_tied_embeddings() -> None:
+    assert list_unsupported(load_tiny(sparse_gradients="auto", no_weight_tying=False)) == []

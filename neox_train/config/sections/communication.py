@@ -12,10 +12,13 @@ from neox_train.config.keys import implemented
 class CommunicationKeys(BaseModel):
     """How gradients, or what takes their place, are made smaller for slow links."""
 
-    gradient_compression: Literal["none", "bf16", "fp16", "powersgd", "local_update"] = implemented(
+    gradient_compression: Literal[
+        "none", "bf16", "fp16", "powersgd", "local_update", "onebit_adam", "zero_one_adam", "onebit_lamb"
+    ] = implemented(
         "none",
         "New here: what travels between replicas in place of gradients; bf16 and fp16 the same numbers in 16 bits, "
-        "powersgd low-rank factors of them, local_update the weights' change over local_update_steps (DiLoCo).",
+        "powersgd low-rank factors of them, local_update the weights' change over local_update_steps (DiLoCo), "
+        "onebit_adam, zero_one_adam and onebit_lamb the signs that these optimizers exchange in place of Adam.",
     )
     powersgd_rank: int = implemented(4, "New here: rank of powersgd's factors of each matrix.", ge=1)
     powersgd_start_step: int = implemented(

@@ -27,7 +27,13 @@ class OptimizerParams(TypedDict, total=False):
     bias_correction: bool
     adam_w_mode: bool
     torch_adam: bool
-    freeze_step: int
+    freeze_step: Annotated[int, Field(ge=1)]
+    var_freeze_step: Annotated[int, Field(ge=1)]
+    var_update_scaler: Annotated[int, Field(ge=1)]
+    local_step_scaler: Annotated[int, Field(ge=1)]
+    local_step_clipper: Annotated[int, Field(ge=1)]
+    max_coeff: Annotated[float, Field(gt=0)]
+    min_coeff: Annotated[float, Field(gt=0)]
     cuda_aware: bool
     comm_backend_name: str
     beta: float
@@ -48,7 +54,8 @@ class OptimizerKeys(BaseModel):
 
     optimizer: OptimizerBlock | None = implemented(
         None,
-        "Optimizer: type (Adam, SGD, Lion, Muon, CPU_Adam) and params (lr, betas, ...); default Adam at lr 0.001.",
+        "Optimizer: type (Adam, SGD, Lion, Muon, CPU_Adam, OneBitAdam, ZeroOneAdam, OneBitLamb) and params (lr, betas, "
+        "...); default Adam at lr 0.001.",
     )
     weight_decay: float = implemented(0.1, "Decay of matrices and embeddings; biases and norms do not decay.", ge=0)
     gradient_clipping: float = implemented(
@@ -65,7 +72,10 @@ class OptimizerKeys(BaseModel):
     )
     prescale_gradients: bool = implemented(False, "Divide gradients before they are summed over ranks.")
     gradient_predivide_factor: float = implemented(1.0, "Divide gradients by this before they are summed.", gt=0)
-    sparse_gradients: bool = refused(False, "Sparse gradients of embeddings.")
+    sparse_gradients: bool | Literal["auto"] = implemented(
+        False,
+        "Of the word embeddings' gradient send only rows that some replica touched; auto sends all where most are.",
+    )
     fp32_allreduce: bool = implemented(False, "Sum gradients over ranks in fp32.")
     communication_data_type: Literal["fp32", "fp16", "bf16", "bfp16"] | None = implemented(
         None, "Number format of gradient communication; bfp16 is bf16's older name."

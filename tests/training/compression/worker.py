@@ -32,7 +32,7 @@ def train(job: dict[str, Any], name: str, context: RankContext, *, resume: bool 
     """What the training did; ``resume`` starts it at the checkpoint of the one before."""
     run = RunFolder(Path(job["results"]) / name)
     changes = dict(job["methods"][name])
-    poison_at = changes.pop("poison_at", None)
+    poison_at, lr = changes.pop("poison_at", None), changes.pop("lr", 3e-3)
     config = resolve(DatasetFolder(Path(job["dataset"])), run, world_size=context.world_size, **changes)
     context = place_on_grid(context, config)
     data = TrainingData.open(config)
@@ -48,7 +48,7 @@ def train(job: dict[str, Any], name: str, context: RankContext, *, resume: bool 
     seen: dict[str, Any] = {"losses": [], "applied": [], "traffic": []}
     while state.step < job["steps"]:
         context.traffic.take()
-        result = run_step(engine, batches, lr=3e-3, context=context)
+        result = run_step(engine, batches, lr=lr, context=context)
         state.step += 1
         seen["losses"].append(result.loss)
         seen["applied"].append(result.update.applied)

@@ -1,0 +1,73 @@
+"""The mean of a buffer over ranks by signs: one bit an element each way, and what signs miss is added next time.
+
+Source: Tang and others, "1-bit Adam: Communication Efficient Large-Scale Training with Adam's Convergence Speed",
+arXiv 2102.02888, section 4 (workers compress, each serves one chunk, the servers compress again).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+_BITS = 8
+
+
+def pack_signs(values: torch.Tensor) -> torch.Tensor:
+    """One bit an element, 1 for 0 and above, as uint8 with the first element in the highest bit; [n] to [n / 8]."""
+    places = torch.arange(_BITS - 1, -1, -1, dtype=torch.uint8, device=values.device)
+    return (values.view(-1, _BITS) >= 0).to(torch.uint8).bitwise_left_shift(places).sum(1, dtype=torch.uint8)
+
+
+def unpack_signs(packed: torch.Tensor) -> torch.Tensor:
+    """fp32 +1 and -1 of ``pack_signs``; [..., n / 8] to [..., n]."""
+    places = torch.arange(_BITS - 1, -1, -1, dtype=torch.uint8, device=packed.device)
+    bits = packed.unsqueeze(-1).bitwise_right_shift(places).bitwise_and(1)
+    return bits.flatten(-2).float().mul_(2).sub_(1)
+
+
+class OneBitExchange:
+    """What DeepSpeed's 1-bit optimizers call for their communication, in torch operations on CPU and GPU alike.
+
+    Takes the place of DeepSpeed's backends, which need a packing kernel or cupy.
+    """
+
+    def __init__(self, group: Any) -> None:
+        self._group = group
+        self.size = dist.get_world_size(group)
+        self.rank = dist.get_rank(group)
+
+    @torch.no_grad()
+    def compressed_allreduce(
+        self, buffer: torch.Tensor, worker_error: torch.Tensor, server_error: torch.Tensor, local_rank: int
+    ) -> torch.Tensor:
+        """Replace ``buffer`` by the approximate mean over ranks and return it.
+
+        ``worker_error`` (fp32, the buffer's elements rounded up to a multiple of 8 times the ranks) and
+        ``server_error`` (its length by the ranks) hold what was not sent, and are updated.
+        """
+        padded = torch.zeros_like(worker_error)
+        padded[: buffer.numel()] = buffer.reshape(-1)
+        signs, scale = self._compress(padded, worker_error)
+        received = torch.empty_like(signs)
+        dist.all_to_all_single(received, signs, group=self._group)
+        scales = self._gather(scale)
+        served = (unpack_signs(received.view(self.size, -1)) * scales.unsqueeze(1)).mean(0)
+        signs, scale = self._compress(served, server_error)
+        means = unpack_signs(self._gather(signs).view(self.size, -1)) * self._gather(scale).unsqueeze(1)
+        buffer.copy_(means.flatten()[: buffer.numel()].view_as(buffer))
+        return buffer
+
+    def _compress(self, values: torch.Tensor, error: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Signs (packed) and scale [1] of values and their error, which becomes what both miss."""
+        values = values.add(error)
+        scale = (torch.linalg.vector_norm(values) / values.numel() ** 0.5).reshape(1)
+        signs = pack_signs(values)
+        torch.sub(values, unpack_signs(signs).mul_(scale), out=error)
+        return signs, scale
+
+    def _gather(self, own: torch.Tensor) -> torch.Tensor:
+        gathered = own.new_empty(self.size * own.numel())
+        dist.all_gather_into_tensor(gathered, own, group=self._group)
+        return gathered
