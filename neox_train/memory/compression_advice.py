@@ -1,0 +1,152 @@
+"""Which ``gradient_compression`` reaches a loss soonest over given links: a model of seconds, without torch.
+
+A step takes its computing, the method's own work, and what of the communication computing cannot hide. A method that
+changes what is learnt from a step needs more steps to the same loss: ``steps_factors``. Predicted seconds to a loss are
+the product. A method with a factor above 1 must win by ``_MARGIN``, because the factor belongs to one model and one
+corpus; with equal seconds the earlier method stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+_WIRE_BYTES = {"none": None, "bf16": 2.0, "fp16": 2.0}
+_FACTOR_BYTES = 4.0
+"""PowerSGD's factors travel in fp32."""
+_EXACT = ("none", "bf16", "fp16")
+"""Methods whose steps are worth as much as uncompressed ones."""
+METHODS = ("none", "bf16", "fp16", "powersgd", "local_update")
+"""In the order of preference: the first ones change the training least."""
+STEPS_FACTORS = {"powersgd": 1.4, "local_update": 1.3}
+"""Steps to the same loss by those without compression: assumed, not measured; pass measured ones."""
+_MARGIN = 0.85
+"""A lossy method is advised where its time is below this share of the best other one's."""
+_WORTH = 0.98
+"""A method that changes nothing but the format is advised where it saves this much."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """What replicas communicate over, measured by an all-reduce of a large buffer, or a profile's fact."""
+
+    gb_per_second: float
+    """Bus bandwidth, as nccl-tests count it: 2 (n - 1) / n times bytes by seconds."""
+    latency_seconds: float = 0.0
+    """Of one small all-reduce."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepFacts:
+    """One training step as the advice sees it, on one rank."""
+
+    replicas: int
+    parameters: int
+    """Of which this rank averages the gradients."""
+    element_bytes: float
+    """Of a gradient as it travels without compression: 4 in fp32, 2 in 16 bits."""
+    compute_seconds: float
+    """Of a step without its communication."""
+    overlap_fraction: float = 0.0
+    """Of the uncompressed communication that computing hides; PowerSGD and local updates hide nothing."""
+    powersgd_share: float = 0.2
+    """Elements of PowerSGD's factors by those of the gradients (``memory.compression`` counts them)."""
+    local_update_steps: int = 50
+    local_element_bytes: float = 4.0
+    method_seconds: Mapping[str, float] = field(default_factory=dict)
+    """Own work of a method in a step, beside communication, where it was measured."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Advice:
+    """The method, and what was predicted for each that was allowed."""
+
+    method: str
+    step_seconds: Mapping[str, float]
+    communication_seconds: Mapping[str, float]
+    """Exposed, mean of a step."""
+    relative_seconds: Mapping[str, float]
+    """To the same loss, by those of ``none``."""
+    reason: str
+
+
+def advise(
+    link: Link,
+    facts: StepFacts,
+    *,
+    allowed: Iterable[str] = METHODS,
+    steps_factors: Mapping[str, float] = STEPS_FACTORS,
+) -> Advice:
+    """The method of ``allowed`` with the shortest predicted time to a loss; ``none`` is always allowed.
+
+    Raises ValueError for a bandwidth that is not positive or a method that the model does not know.
+    """
+    if link.gb_per_second <= 0:
+        raise ValueError(f"gb_per_second is {link.gb_per_second}; a link has a positive bandwidth")
+    methods = ["none", *(method for method in allowed if method != "none")]
+    if unknown := [method for method in methods if method not in METHODS]:
+        raise ValueError(f"no model of {', '.join(unknown)}; known are {', '.join(METHODS)}")
+    methods.sort(key=METHODS.index)
+    communication = {method: predict_exposed(method, link, facts) for method in methods}
+    steps = {m: facts.compute_seconds + facts.method_seconds.get(m, 0.0) + communication[m] for m in methods}
+    relative = {m: _factor(m, steps_factors) * steps[m] / max(steps["none"], 1e-12) for m in methods}
+    chosen = _choose(relative, steps_factors)
+    return Advice(
+        method=chosen,
+        step_seconds=steps,
+        communication_seconds=communication,
+        relative_seconds=relative,
+        reason=_reason(chosen, link, steps, communication, relative),
+    )
+
+
+def predict_exposed(method: str, link: Link, facts: StepFacts) -> float:
+    """Seconds of a step in which computing waits for what ``method`` sends, mean over steps."""
+    if facts.replicas < 2:
+        return 0.0
+    if method == "local_update":
+        whole = _all_reduce_seconds(facts.parameters * facts.local_element_bytes, link, facts.replicas)
+        return whole / facts.local_update_steps + link.latency_seconds
+    if method == "powersgd":
+        share_bytes = facts.parameters * facts.powersgd_share * _FACTOR_BYTES
+        # Two kinds of factors, one after the other, what is sent whole, and the word that all are finite.
+        return _all_reduce_seconds(share_bytes, link, facts.replicas) + 3 * link.latency_seconds
+    element_bytes = _WIRE_BYTES[method] or facts.element_bytes
+    seconds = _all_reduce_seconds(facts.parameters * element_bytes, link, facts.replicas)
+    uncompressed = _all_reduce_seconds(facts.parameters * facts.element_bytes, link, facts.replicas)
+    return max(0.0, seconds - facts.overlap_fraction * min(uncompressed, facts.compute_seconds))
+
+
+def _all_reduce_seconds(size_bytes: float, link: Link, replicas: int) -> float:
+    return 2 * (replicas - 1) / replicas * size_bytes / (link.gb_per_second * 1e9) + link.latency_seconds
+
+
+def _factor(method: str, steps_factors: Mapping[str, float]) -> float:
+    return 1.0 if method in _EXACT else steps_factors[method]
+
+
+def _choose(relative: Mapping[str, float], steps_factors: Mapping[str, float]) -> str:
+    chosen = "none"
+    for method, seconds in relative.items():
+        bar = _WORTH if _factor(method, steps_factors) == 1.0 else _MARGIN
+        if seconds < bar * relative[chosen]:
+            chosen = method
+    return chosen
+
+
+def _reason(
+    chosen: str,
+    link: Link,
+    steps: Mapping[str, float],
+    communication: Mapping[str, float],
+    relative: Mapping[str, float],
+) -> str:
+    share = communication["none"] / steps["none"] if steps["none"] else 0.0
+    measured = f"at {link.gb_per_second:.3g} GB/s communication is {share:.0%} of an uncompressed step"
+    if chosen == "none":
+        return f"gradient_compression none: {measured}, and no other method is predicted to reach a loss sooner"
+    saved = 1 - communication[chosen] / communication["none"]
+    return (
+        f"gradient_compression {chosen}: {measured}; it is predicted to take {saved:.0%} less communication and "
+        f"{relative[chosen]:.2f} of the time to the same loss"
+    )

@@ -1,0 +1,72 @@
+"""The advice on gradient compression follows from bandwidth, bytes and the step's computing."""
+
+from dataclasses import replace
+
+import pytest
+
+from neox_train.memory.compression_advice import METHODS, Link, StepFacts, advise, predict_exposed
+
+FACTS = StepFacts(replicas=2, parameters=25_000_000, element_bytes=4, compute_seconds=0.5, local_update_steps=50)
+
+
+def test_an_all_reduce_takes_its_bytes_by_the_bandwidth() -> None:
+    # 100 MB between two ranks are 100 MB on the bus: 1 s at 0.1 GB/s.
+    assert predict_exposed("none", Link(gb_per_second=0.1), FACTS) == pytest.approx(1.0)
+    assert predict_exposed("bf16", Link(gb_per_second=0.1), FACTS) == pytest.approx(0.5)
+    assert predict_exposed("local_update", Link(gb_per_second=0.1), FACTS) == pytest.approx(1.0 / 50)
+    assert predict_exposed("none", Link(gb_per_second=0.1), replace(FACTS, replicas=1)) == 0
+
+
+def test_fast_links_need_nothing_and_slow_ones_the_largest_saving() -> None:
+    assert advise(Link(gb_per_second=100), FACTS).method == "none"
+    assert advise(Link(gb_per_second=1), FACTS).method == "bf16"
+    assert advise(Link(gb_per_second=0.0125), FACTS).method == "local_update"
+
+
+def test_what_is_not_allowed_is_not_advised() -> None:
+    slow = Link(gb_per_second=0.0125)
+    assert advise(slow, FACTS, allowed=["none", "bf16", "powersgd"]).method == "powersgd"
+    assert advise(slow, FACTS, allowed=["bf16"]).method == "bf16"
+    assert advise(slow, FACTS, allowed=[]).method == "none"
+
+
+def test_gradients_in_16_bits_gain_nothing_from_16_bits() -> None:
+    half = replace(FACTS, element_bytes=2)
+    assert advise(Link(gb_per_second=0.05), half, allowed=["bf16", "fp16"]).method == "none"
+
+
+def test_a_lossy_method_is_advised_only_with_a_margin() -> None:
+    link = Link(gb_per_second=0.05)
+    level = {"powersgd": 1.0, "local_update": 1.0}
+    best = advise(link, FACTS, steps_factors=level).relative_seconds["local_update"]
+    rival = advise(link, FACTS, allowed=["bf16"]).relative_seconds["bf16"]
+    just_better = 0.95 * rival / best
+    assert advise(
+        link, FACTS, allowed=["bf16", "local_update"], steps_factors={"local_update": just_better}
+    ).method == ("bf16")
+
+
+def test_what_a_method_costs_counts_against_it() -> None:
+    link = Link(gb_per_second=0.0125)
+    dear = replace(FACTS, method_seconds={"local_update": 100.0, "powersgd": 100.0})
+    assert advise(link, dear).method == "bf16"
+
+
+@pytest.mark.parametrize("gb_per_second", [0.001, 0.01, 0.1, 1, 10, 100])
+@pytest.mark.parametrize("compute_seconds", [0.001, 0.1, 10])
+@pytest.mark.parametrize("overlap_fraction", [0.0, 0.9])
+def test_the_advised_method_is_never_predicted_slower(
+    gb_per_second: float, compute_seconds: float, overlap_fraction: float
+) -> None:
+    facts = replace(FACTS, compute_seconds=compute_seconds, overlap_fraction=overlap_fraction)
+    advice = advise(Link(gb_per_second=gb_per_second, latency_seconds=1e-3), facts)
+    assert advice.relative_seconds[advice.method] <= 1
+    assert set(advice.relative_seconds) == set(METHODS)
+    assert advice.method in advice.reason
+
+
+def test_a_link_without_bandwidth_and_an_unknown_method_are_refused() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        advise(Link(gb_per_second=0), FACTS)
+    with pytest.raises(ValueError, match="morse"):
+        advise(Link(gb_per_second=1), FACTS, allowed=["morse"])
