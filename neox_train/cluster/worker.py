@@ -27,6 +27,7 @@ from neox_train.cluster.start_limit import require_progress
 from neox_train.config.layout import RunFolder
 from neox_train.errors import UserError
 from neox_train.locks import hold_lock
+from neox_train.monitoring.flight_recorder import recorder_folder, recorder_variables
 from neox_train.monitoring.metrics import last_record
 from neox_train.training.stall import report_stalls_to
 
@@ -102,6 +103,8 @@ def _train(run: RunFolder, job: submitit.JobEnvironment, record: RankRecord) -> 
         os.environ.update(
             rank_variables(rank=rank, world_size=job.num_tasks, local_rank=job.local_rank, address=address, port=port)
         )
+        for name, value in recorder_variables(recorder_folder(folder, job_id, start)).items():
+            os.environ.setdefault(name, value)
         from neox_train.training.entry import train_rank
 
         after_start = (lambda: require_network(note)) if note else None

@@ -19,12 +19,19 @@ def doctor(
     nodes: Annotated[int, typer.Option(min=1, help="Nodes of the request and of the job.")] = 1,
     config: Annotated[list[str] | None, typer.Option(help="KEY=VALUE over the cluster file; may be repeated.")] = None,
     no_job: Annotated[bool, typer.Option("--no-job", help="Look from here only; submit nothing.")] = False,
+    flight_recorder: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a hung job's flight recorder dumps: tell who waits for whom, no more."),
+    ] = None,
     wait_minutes: Annotated[float, typer.Option(min=0, help="How long to wait for the job.")] = 10,
 ) -> None:
     """Compare a profile with the cluster: Slurm, accounts, folders, software, then a short job on its nodes.
 
     Exit code 1 when a check failed.
     """
+    if flight_recorder is not None:
+        _tell_flight(flight_recorder)
+        return
     from neox_train.cluster.check import has_failed
     from neox_train.cluster.doctor import examine
     from neox_train.config.cluster import load_cluster
@@ -45,6 +52,14 @@ def doctor(
     _show(checks, f"{cluster.name}: {cluster_file}")
     if has_failed(checks):
         raise typer.Exit(1)
+
+
+def _tell_flight(folder: Path) -> None:
+    from neox_train.monitoring.flight_recorder import read_dumps
+    from neox_train.monitoring.flight_summary import summarise
+
+    for line in summarise(read_dumps(folder)):
+        typer.echo(line)
 
 
 def _show(checks: list, title: str) -> None:

@@ -10,6 +10,9 @@ LAUNCHER_PID = "NEOX_TRAIN_LAUNCHER_PID"
 ALLOW_CHANGE = "NEOX_TRAIN_ALLOW_CHANGE"
 """Keys, separated by commas, that a resumed run may change all the same (``--allow-change``)."""
 
+FLIGHT_PREFIX = "NEOX_TRAIN_FLIGHT_PREFIX"
+"""Head of the file names under which ranks that hang dump torch's flight recorder."""
+
 
 def allowed_changes() -> set[str]:
     """The keys that ``ALLOW_CHANGE`` lists."""

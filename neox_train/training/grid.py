@@ -71,7 +71,7 @@ def build_grid(shape: GridShape, rank: int) -> ParallelGrid:
             # Groups of one rank each take long to make on hundreds of ranks; DeepSpeed asks for the replicas' only.
             continue
         for ranks in shape.list_groups(axis):
-            made = torch.distributed.new_group(list(ranks))
+            made = torch.distributed.new_group(list(ranks), group_desc=axis)
             if rank in ranks:
                 groups[axis] = made
     return ParallelGrid(shape=shape, rank=rank, groups=groups)

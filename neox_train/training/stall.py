@@ -16,6 +16,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from neox_train.training.flight import StepNote, dump_flight
+
 STALL_VARIABLE = "NEOX_TRAIN_STALL_SECONDS"
 """Seconds without progress after which a rank ends; 0 switches the watch off."""
 STALL_SECONDS = 1800.0
@@ -41,6 +43,7 @@ class StallWatch:
         self.limit_seconds = _limit_from_environment() if limit_seconds is None else limit_seconds
         self._main_thread = threading.get_ident()
         self._step = 0
+        self._note = StepNote(rank)
         self._beat_at = time.monotonic()
         self._ended = threading.Event()
 
@@ -56,6 +59,7 @@ class StallWatch:
     def beat(self, step: int) -> None:
         """Take note that ``step`` is done, or that a save or validation after it is."""
         self._step = step
+        self._note.write(step)
         self._beat_at = time.monotonic()
 
     def _watch(self) -> None:
@@ -72,6 +76,8 @@ class StallWatch:
     def _tell(self, seconds: float) -> None:
         where = describe_place(self._main_thread)
         sentence = f"rank {self.rank} made no progress for {seconds:.0f} s after step {self._step}; it was {where}"
+        if collective := dump_flight(self.rank):
+            sentence += f", in {collective}"
         print(f"{sentence}; the stacks of its threads:", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
         if _report is not None:
