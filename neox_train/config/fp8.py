@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 FP8_MULTIPLE = 16
 """Both dimensions of every FP8 matrix product are multiples of this (Transformer Engine's requirement)."""
 
+_FP8_HEAD_SIZE = 128
+
 _TE_LAYERS = ("te_mha", "te_layernorm_mlp", "te_columnparallel", "te_rowparallel")
 _CLASSES = {
     "delayed": "DelayedScaling",
@@ -46,7 +48,8 @@ def uses_transformer_engine(config: NeoxConfig | NeoxKeys) -> bool:
 def choose_recipe(config: NeoxConfig) -> Fp8Recipe | None:
     """The recipe in force, None without FP8: ``delayed`` unless ``te_fp8_recipe`` names another.
 
-    Delayed scaling alone has a history and a margin; ``te_fp8_mha`` puts attention itself into FP8.
+    Delayed scaling alone has a history and a margin; ``te_fp8_mha`` puts attention itself into FP8, between inputs and
+    an output in 16 bits: rotation stands before it, and the products around it quantise for themselves.
     """
     if not uses_fp8(config):
         return None
@@ -59,7 +62,7 @@ def choose_recipe(config: NeoxConfig) -> Fp8Recipe | None:
             "amax_compute_algo": config.te_fp8_amax_compute_algo,
         }
     if config.te_fp8_mha:
-        settings |= {"fp8_dpa": True, "fp8_mha": True}
+        settings |= {"fp8_dpa": True}
     return Fp8Recipe(kind=kind, class_name=_CLASSES[kind], fp8_format=_FORMATS[config.te_fp8_format], settings=settings)
 
 
@@ -76,8 +79,8 @@ def check_fp8(config: NeoxConfig) -> None:
             "te_fp8",
             "te_fp8_recipe",
         )
-    if config.te_fp8_mha and not config.te_mha:
-        raise ConflictError("te_fp8_mha is true, but te_mha is false; set te_mha: true", "te_fp8_mha")
+    if config.te_fp8_mha:
+        _check_attention(config)
     if not config.te_fp8_wgrad:
         raise ConflictError(
             "te_fp8_wgrad is false, but Transformer Engine 2 computes all three products of a layer in FP8; "
@@ -91,6 +94,27 @@ def check_fp8(config: NeoxConfig) -> None:
             "te_fp8_first_last_layers_bf16",
         )
     _check_dimensions(config)
+
+
+def _check_attention(config: NeoxConfig) -> None:
+    """What the FP8 attention kernels of Transformer Engine 2.20 and cuDNN 9.19 on an H200 were seen to need."""
+    if not config.te_mha:
+        raise ConflictError("te_fp8_mha is true, but te_mha is false; set te_mha: true", "te_fp8_mha")
+    if config.te_fp8_recipe not in (None, "delayed"):
+        raise ConflictError(
+            f"te_fp8_mha has no kernel with te_fp8_recipe {config.te_fp8_recipe}; set te_fp8_recipe: delayed, or "
+            "te_fp8_mha: false",
+            "te_fp8_mha",
+        )
+    width = config.hidden_size // config.num_attention_heads
+    if width != _FP8_HEAD_SIZE or config.seq_length % _FP8_HEAD_SIZE:
+        raise ConflictError(
+            f"te_fp8_mha has kernels for heads of {_FP8_HEAD_SIZE} and sequences of a multiple of {_FP8_HEAD_SIZE}, "
+            f"here are {width} and {config.seq_length}; choose such, or set te_fp8_mha: false and te_fp8: true",
+            "te_fp8_mha",
+        )
+    if config.attention_dropout:
+        raise ConflictError("te_fp8_mha has no kernel with attention_dropout; set it to 0", "te_fp8_mha")
 
 
 def list_fp8_layers(config: NeoxConfig) -> range:

@@ -17,6 +17,7 @@ HOST_OPTIMIZERS = ("cpu_adam", "cpu_torch_adam")
 _FP8_CAPABILITY = 8.9
 _MXFP8_CAPABILITY = 10.0
 _BLOCKWISE_CAPABILITY = 9.0
+_FP8_ATTENTION_CAPABILITY = 9.0
 _BFLOAT16_CAPABILITY = 8.0
 
 
@@ -85,6 +86,12 @@ def _require_gpu(config: NeoxConfig, cluster: Cluster) -> None:
             f"te_fp8_recipe blockwise needs compute capability {_BLOCKWISE_CAPABILITY} (H100), {kind} of "
             f"'{cluster.name}' has {capability}; set te_fp8_recipe: delayed",
             "te_fp8_recipe",
+        )
+    if config.te_fp8_mha and capability < _FP8_ATTENTION_CAPABILITY:
+        raise ConflictError(
+            f"te_fp8_mha needs compute capability {_FP8_ATTENTION_CAPABILITY} (H100), {kind} of '{cluster.name}' has "
+            f"{capability}; set te_fp8_mha: false and te_fp8: true",
+            "te_fp8_mha",
         )
     if config.precision == "bfloat16" and capability < _BFLOAT16_CAPABILITY:
         raise ConflictError(

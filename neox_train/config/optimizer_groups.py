@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from neox_train.config.parameters import Parameter
+
+EIGHT_BIT_GROUP_ELEMENTS = 2**30
+"""Elements of a group with 8-bit states, at most: a group is one flat tensor, and bitsandbytes' kernels count a
+tensor's elements in signed 32-bit integers (0.50.2 fails with "invalid argument" above)."""
 
 _EMBEDDINGS = ("word_embeddings.", "position_embeddings.")
 
@@ -23,18 +28,33 @@ class OptimizerGroup:
 
 
 def cut_groups(
-    table: Iterable[Parameter], *, decay: bool, embeddings_apart: bool = False, matrices_apart: bool = False
+    table: Iterable[Parameter], *, decay: bool, eight_bit: bool = False, matrices_apart: bool = False
 ) -> list[OptimizerGroup]:
     """The groups in a fixed order, empty ones left out.
 
-    With ``decay`` matrices decay (embeddings too, as GPT-NeoX) and biases and norms do not, each kind a group.
+    With ``decay`` matrices decay (embeddings too, as GPT-NeoX) and biases and norms do not, each kind a group. With
+    ``eight_bit`` embeddings stand apart, and no group has more than ``EIGHT_BIT_GROUP_ELEMENTS``.
     """
     members: dict[tuple[bool, bool, bool], list[Parameter]] = {}
     for parameter in table:
-        is_embedding = embeddings_apart and parameter.name.startswith(_EMBEDDINGS)
+        is_embedding = eight_bit and parameter.name.startswith(_EMBEDDINGS)
         is_matrix = matrices_apart and parameter.is_hidden_matrix
         members.setdefault((is_embedding, is_matrix, decay and parameter.decays), []).append(parameter)
     return [
-        OptimizerGroup(parameters=tuple(found), decays=decays, is_embedding=is_embedding, is_hidden_matrix=is_matrix)
+        OptimizerGroup(parameters=part, decays=decays, is_embedding=is_embedding, is_hidden_matrix=is_matrix)
         for (is_embedding, is_matrix, decays), found in sorted(members.items(), key=lambda item: item[0], reverse=True)
+        for part in (_cut_by_size(found) if eight_bit else [tuple(found)])
     ]
+
+
+def _cut_by_size(parameters: list[Parameter]) -> list[tuple[Parameter, ...]]:
+    """In their order, each part within ``EIGHT_BIT_GROUP_ELEMENTS`` unless one parameter alone is larger."""
+    parts: list[list[Parameter]] = []
+    elements = 0
+    for parameter in parameters:
+        if not parts or elements + math.prod(parameter.shape) > EIGHT_BIT_GROUP_ELEMENTS:
+            parts.append([])
+            elements = 0
+        parts[-1].append(parameter)
+        elements += math.prod(parameter.shape)
+    return [tuple(part) for part in parts]

@@ -117,7 +117,7 @@ def _build_groups(
     groups = cut_groups(
         list_held(architecture, links),
         decay=has_decay_groups,
-        embeddings_apart=optimizer in ("adam_8bit", "lion_8bit"),
+        eight_bit=optimizer in ("adam_8bit", "lion_8bit"),
         matrices_apart=optimizer == "muon" or architecture.mup_width is not None,
     )
     return tuple(

@@ -57,6 +57,9 @@ def start_process_group(backend: str, *, tensor_parallel: int = 1, pipeline_para
     _set_alone_if_not_launched()
     rank, world_size, local_rank = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     device = _choose_device(local_rank)
+    if device.type == "cuda":
+        # DeepSpeed takes the local rank for the number of the device, which it is not where a rank sees one GPU only.
+        os.environ["LOCAL_RANK"] = str(device.index)
     _prepare_deepspeed(device)
     shape = GridShape(pp=pipeline_parallel, dp=world_size // (tensor_parallel * pipeline_parallel), tp=tensor_parallel)
     traffic = TrafficMeter(device, shape)

@@ -37,7 +37,7 @@ def group_parameters(
     groups = cut_groups(
         table,
         decay=config.weight_decay > 0,
-        embeddings_apart=config.use_bnb_optimizer,
+        eight_bit=config.use_bnb_optimizer,
         matrices_apart=config.optimizer_type == "muon" or config.use_mup,
     )
     return [

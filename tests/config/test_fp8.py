@@ -7,6 +7,12 @@ from neox_train.config.fp8 import Fp8Recipe, choose_recipe
 from tests.config.files import load_tiny, refuse_tiny
 
 HALVES: dict[str, object] = {"model_parallel_size": 2, "processes": 2, "train_micro_batch_size_per_gpu": 1}
+WIDE_HEADS: dict[str, object] = {
+    "hidden_size": 256,
+    "num_attention_heads": 2,
+    "seq_length": 128,
+    "max_position_embeddings": 128,
+}
 LAYERS: dict[str, object] = {"te_mha": True, "te_layernorm_mlp": True, "precision": "bfloat16"}
 
 
@@ -33,12 +39,12 @@ LAYERS: dict[str, object] = {"te_mha": True, "te_layernorm_mlp": True, "precisio
             Fp8Recipe(kind="mxfp8", class_name="MXFP8BlockScaling", fp8_format="HYBRID", settings={}),
         ),
         (
-            {"te_fp8_recipe": "blockwise", "te_fp8_mha": True},
+            {"te_fp8_mha": True, **WIDE_HEADS},
             Fp8Recipe(
-                kind="blockwise",
-                class_name="Float8BlockScaling",
+                kind="delayed",
+                class_name="DelayedScaling",
                 fp8_format="HYBRID",
-                settings={"fp8_dpa": True, "fp8_mha": True},
+                settings={"margin": 0, "amax_history_len": 1, "amax_compute_algo": "most_recent", "fp8_dpa": True},
             ),
         ),
     ],
@@ -57,6 +63,9 @@ def test_keys_describe_a_recipe(keys: dict[str, object], recipe: Fp8Recipe | Non
         ({**LAYERS, "te_fp8": True, "hidden_size": 72, "rotary_pct": 1.0}, "hidden_size is 72"),
         ({**LAYERS, "te_fp8": True, "intermediate_size": 200}, "the MLP's width is 200"),
         ({**LAYERS, "te_fp8_recipe": "dynamic"}, "delayed"),
+        ({**LAYERS, "te_fp8_mha": True}, "kernels for heads of 128"),
+        ({**LAYERS, **WIDE_HEADS, "te_fp8_mha": True, "attention_dropout": 0.1}, "set it to 0"),
+        ({**LAYERS, **WIDE_HEADS, "te_fp8_mha": True, "te_fp8_recipe": "current"}, "set te_fp8_recipe: delayed"),
         ({**LAYERS, "te_fp8": True, "te_fp8_first_last_layers_bf16": 1}, "leaves no layer of 2 in FP8"),
         (
             {**LAYERS, "te_fp8": True, "hidden_size": 48, "num_attention_heads": 2, "rotary_pct": 1.0, **HALVES},

@@ -15,7 +15,7 @@ def gpus(kind: str, capability: float) -> Cluster:
 CPU = Cluster()
 
 
-@pytest.mark.parametrize("switch", [{"te_fp8": True}, {"te_fp8_recipe": "delayed"}, {"te_fp8_mha": True}])
+@pytest.mark.parametrize("switch", [{"te_fp8": True}, {"te_fp8_recipe": "delayed"}])
 def test_fp8_needs_capability_8_9(switch: dict[str, object]) -> None:
     config = load_tiny(te_mha=True, precision="bfloat16", **switch)
     require_hardware(config, gpus("l40s", 8.9))
@@ -25,6 +25,14 @@ def test_fp8_needs_capability_8_9(switch: dict[str, object]) -> None:
     assert "precision: bfloat16" in sentence
     assert next(iter(switch)) in sentence
     assert "FP8 needs a GPU" in refuse(lambda: require_hardware(config, CPU))
+
+
+def test_fp8_attention_needs_capability_9() -> None:
+    heads = {"hidden_size": 256, "num_attention_heads": 2, "seq_length": 128, "max_position_embeddings": 128}
+    config = load_tiny(te_mha=True, precision="bfloat16", te_fp8_mha=True, **heads)
+    require_hardware(config, gpus("h100", 9.0))
+    assert "te_fp8: true" in refuse(lambda: require_hardware(config, gpus("l40s", 8.9)))
+    assert "te_fp8_mha" in refuse(lambda: require_hardware(config, gpus("a100", 8.0)))
 
 
 def test_recipes_of_later_gpus_are_refused_on_earlier_ones() -> None:

@@ -55,6 +55,21 @@ def test_a_model_of_another_table_is_a_fault(architecture: Architecture, config:
         group_parameters(nn.Linear(2, 2), architecture, config)
 
 
+def test_groups_of_8_bit_states_are_no_larger_than_their_kernels_count(
+    architecture: Architecture, config: NeoxConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = GPTNeoX(architecture)
+    eight_bit = config.model_copy(update={"use_bnb_optimizer": True})
+    whole = group_parameters(model, architecture, eight_bit)
+    limit = max(parameter.numel() for parameter in model.parameters())
+    monkeypatch.setattr("neox_train.config.optimizer_groups.EIGHT_BIT_GROUP_ELEMENTS", limit)
+    cut = group_parameters(model, architecture, eight_bit)
+    assert len(cut) > len(whole)
+    assert all(sum(parameter.numel() for parameter in group["params"]) <= limit for group in cut)
+    in_order = [[id(parameter) for group in groups for parameter in group["params"]] for groups in (whole, cut)]
+    assert in_order[0] == in_order[1]
+
+
 def test_embeddings_beside_8_bit_states_are_a_group_of_32_bits(architecture: Architecture, config: NeoxConfig) -> None:
     model = GPTNeoX(architecture)
     groups = group_parameters(model, architecture, config.model_copy(update={"use_bnb_optimizer": True}))
