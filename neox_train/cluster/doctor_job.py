@@ -137,6 +137,9 @@ def judge(ranks: list[dict[str, Any]], cluster: Cluster) -> list[Check]:
     for facts in ranks:
         for check in [*check_versions(here, facts, cluster), *check_node(facts, cluster)]:
             rows.setdefault(check.name, []).append(check)
+    transports = [Check(**facts["transport"]) for facts in ranks if "transport" in facts]
+    if len(transports) == len(ranks):
+        rows[transports[0].name] = transports
     bandwidth = next((check_bandwidth(facts["all_reduce"], cluster) for facts in ranks if "all_reduce" in facts), None)
     return [_worst(row, ranks) for row in rows.values()] + ([bandwidth] if bandwidth else [])
 

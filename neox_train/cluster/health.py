@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from neox_train.cluster.check import FAILED
 from neox_train.cluster.job_note import JobNote
 from neox_train.cluster.node_checks import check_versions
 from neox_train.cluster.node_facts import describe_software
-from neox_train.cluster.preflight import require_bandwidth, require_healthy_node
+from neox_train.cluster.preflight import require_bandwidth, require_healthy_node, require_transport
 from neox_train.config.layout import RunFolder
 from neox_train.errors import PreflightError, TrainingError
 
@@ -39,9 +41,13 @@ def _without_own(software: dict[str, object]) -> dict[str, object]:
     return {**software, "packages": {name: version for name, version in packages.items() if name != "neox-train"}}
 
 
-def require_network(note: JobNote) -> None:
-    """Raise PreflightError, on every rank, where the all-reduce is below the profile's floor."""
+def require_network(note: JobNote, folder: Path) -> None:
+    """Raise PreflightError, on every rank, where NCCL took TCP against the profile, or all-reduce is below its floor.
+
+    ``folder`` is the job's log folder, where NCCL's own logs lie.
+    """
     try:
+        require_transport(note.cluster, folder)
         require_bandwidth(note.cluster)
     except TrainingError as error:
         raise PreflightError(str(error)) from error

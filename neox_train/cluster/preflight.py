@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from neox_train.cluster.check import FAILED, WARNING
 from neox_train.cluster.node_checks import check_bandwidth, check_node
 from neox_train.cluster.node_facts import collect_facts
+from neox_train.cluster.transport import check_transport, parse_transport, read_own_log
 from neox_train.config.cluster import Cluster
 from neox_train.errors import TrainingError
 
@@ -23,6 +25,29 @@ def require_healthy_node(cluster: Cluster, results: Path, *, local_rank: int) ->
         if check.status == FAILED:
             raise TrainingError(f"preflight on {facts['host']}, local rank {local_rank}: {check.sentence()}")
     return [f"preflight on {facts['host']}: {check.sentence()}" for check in checks if check.status == WARNING]
+
+
+def require_transport(cluster: Cluster, folder: Path) -> None:
+    """Raise TrainingError where NCCL connected nodes by TCP though the profile promises another network.
+
+    Every rank calls it after torch.distributed has started, and reads the log of its own NCCL; all raise or none.
+    """
+    own = os.environ.get("NCCL_DEBUG_FILE", "")
+    if not own.startswith(str(folder)):
+        return
+    import torch
+    import torch.distributed as dist
+
+    # The first collective makes NCCL connect, and write how.
+    failed = torch.zeros(1, device=cluster.device)
+    dist.all_reduce(failed)
+    check = check_transport(parse_transport(read_own_log(own)), cluster, nodes=2)
+    failed.fill_(float(check.status == FAILED))
+    dist.all_reduce(failed)
+    if check.status == FAILED:
+        raise TrainingError(f"preflight of the network: {check.sentence()}")
+    if float(failed):
+        raise TrainingError("preflight of the network: NCCL took TCP on another node; the log of its rank says why")
 
 
 def require_bandwidth(cluster: Cluster) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import submitit
@@ -15,6 +16,13 @@ from neox_train.cluster.all_reduce import start_and_measure
 from neox_train.cluster.environment import rank_variables
 from neox_train.cluster.node_facts import collect_facts, has_device
 from neox_train.cluster.rendezvous import agree_on_address
+from neox_train.cluster.transport import (
+    check_transport,
+    parse_transport,
+    read_own_log,
+    transport_variables,
+    watches_transport,
+)
 from neox_train.cluster.worker import own_address
 from neox_train.config.cluster import load_cluster
 from neox_train.files import write_json
@@ -44,8 +52,14 @@ def probe_rank(folder_name: str) -> str:
         os.environ.update(
             rank_variables(rank=rank, world_size=size, local_rank=job.local_rank, address=address, port=port)
         )
+        nodes = max(1, size // cluster.processes_per_node)
+        if watches_transport(cluster, nodes):
+            os.environ.update(transport_variables(folder, 0))
         facts["rendezvous"] = f"{address}:{port}"
         facts["all_reduce"] = start_and_measure(cluster.device, job.local_rank)
+        if watches_transport(cluster, nodes):
+            transport = parse_transport(read_own_log(os.environ["NCCL_DEBUG_FILE"]))
+            facts["transport"] = asdict(check_transport(transport, cluster, nodes=nodes))
     facts["seconds"] = round(time.time() - started, 1)
     write_json(probe_file(folder, job.global_rank), facts)
     return "probed"

@@ -24,6 +24,7 @@ from neox_train.cluster.rank_signals import install_handlers, signal_seen
 from neox_train.cluster.rendezvous import agree_on_address, find_address
 from neox_train.cluster.requeue import ask_job, requeue_job, why_stopped
 from neox_train.cluster.start_limit import require_progress
+from neox_train.cluster.transport import transport_variables, watches_transport
 from neox_train.config.layout import RunFolder
 from neox_train.errors import UserError
 from neox_train.locks import hold_lock
@@ -105,10 +106,16 @@ def _train(run: RunFolder, job: submitit.JobEnvironment, record: RankRecord) -> 
         )
         for name, value in recorder_variables(recorder_folder(folder, job_id, start)).items():
             os.environ.setdefault(name, value)
+        if note and watches_transport(note.cluster, _count_nodes()):
+            os.environ.update(transport_variables(folder, start))
         from neox_train.training.entry import train_rank
 
-        after_start = (lambda: require_network(note)) if note else None
+        after_start = (lambda: require_network(note, folder)) if note else None
         return FINISHED if train_rank(str(run.path), after_start=after_start) == FINISHED else STOPPED
+
+
+def _count_nodes() -> int:
+    return len(expand_nodes(os.environ["SLURM_JOB_NODELIST"])) if "SLURM_JOB_NODELIST" in os.environ else 1
 
 
 def own_address(job: submitit.JobEnvironment) -> str:

@@ -1,12 +1,16 @@
 """The advice on gradient compression follows from bandwidth, bytes and the step's computing."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from benchmarks.slow_link_rows import reach
 from neox_train.memory.compression_advice import METHODS, Link, StepFacts, advise, predict_exposed
 
 FACTS = StepFacts(replicas=2, parameters=25_000_000, element_bytes=4, compute_seconds=0.5, local_update_steps=50)
+LEVEL = {"powersgd": 1.0, "local_update": 1.0}
 
 
 def test_an_all_reduce_takes_its_bytes_by_the_bandwidth() -> None:
@@ -19,8 +23,9 @@ def test_an_all_reduce_takes_its_bytes_by_the_bandwidth() -> None:
 
 def test_fast_links_need_nothing_and_slow_ones_the_largest_saving() -> None:
     assert advise(Link(gb_per_second=100), FACTS).method == "none"
-    assert advise(Link(gb_per_second=1), FACTS).method == "bf16"
-    assert advise(Link(gb_per_second=0.0125), FACTS).method == "local_update"
+    assert advise(Link(gb_per_second=0.3), FACTS).method == "bf16"
+    assert advise(Link(gb_per_second=0.0125), FACTS, steps_factors=LEVEL).method == "local_update"
+    assert advise(Link(gb_per_second=0.05), FACTS).method == "powersgd"
 
 
 def test_what_is_not_allowed_is_not_advised() -> None:
@@ -37,8 +42,7 @@ def test_gradients_in_16_bits_gain_nothing_from_16_bits() -> None:
 
 def test_a_lossy_method_is_advised_only_with_a_margin() -> None:
     link = Link(gb_per_second=0.05)
-    level = {"powersgd": 1.0, "local_update": 1.0}
-    best = advise(link, FACTS, steps_factors=level).relative_seconds["local_update"]
+    best = advise(link, FACTS, steps_factors=LEVEL).relative_seconds["local_update"]
     rival = advise(link, FACTS, allowed=["bf16"]).relative_seconds["bf16"]
     just_better = 0.95 * rival / best
     assert advise(
@@ -70,3 +74,29 @@ def test_a_link_without_bandwidth_and_an_unknown_method_are_refused() -> None:
         advise(Link(gb_per_second=0), FACTS)
     with pytest.raises(ValueError, match="morse"):
         advise(Link(gb_per_second=1), FACTS, allowed=["morse"])
+
+
+ROWS = json.loads((Path(__file__).parents[1] / "cases" / "slow-links.json").read_text())
+
+
+@pytest.mark.parametrize("megabits", sorted({row["megabits"] for row in ROWS["rows"]}))
+def test_the_advised_method_was_not_slower_on_emulated_links(megabits: int) -> None:
+    rows = {row["method"]: row for row in ROWS["rows"] if row["megabits"] == megabits}
+    none = rows["none"]
+    # What a training knows before it chooses: its own step without compression, and the bandwidth seen in it.
+    link = Link(gb_per_second=none["wire_bytes"] / none["communication_seconds"] / 1e9)
+    facts = StepFacts(
+        replicas=2,
+        parameters=round(none["wire_bytes"] / 4),
+        element_bytes=4,
+        compute_seconds=none["step_seconds"] - none["communication_seconds"],
+        powersgd_share=rows["powersgd"]["wire_bytes"] / none["wire_bytes"],
+        local_update_steps=10,
+    )
+    advised = rows[advise(link, facts, allowed=rows).method]
+    seconds = {method: reach(row, ROWS["target_loss"]) for method, row in rows.items()}
+    taken, uncompressed = seconds[advised["method"]], seconds["none"]
+    assert taken is not None and uncompressed is not None
+    assert taken[1] <= uncompressed[1]
+    if none["communication_seconds"] > none["step_seconds"] / 2:
+        assert advised["communication_seconds"] < 0.7 * none["communication_seconds"]
