@@ -6,6 +6,8 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from neox_train.cluster.sweep import sweep
+
 _TIMEOUT = timedelta(seconds=120)
 _SIZES_MIB = {"nccl": 256, "gloo": 8}
 _REPEATS = {"nccl": 10, "gloo": 3}
@@ -42,8 +44,11 @@ def measure(device: str) -> dict[str, Any]:
     return {"backend": backend, "ranks": ranks, "gb_per_second": rate, "bytes": size_bytes, "seconds": median}
 
 
-def start_and_measure(device: str, local_rank: int) -> dict[str, Any]:
-    """``measure`` with a process group of its own, from MASTER_ADDR and its companions; a failure is an ``error``."""
+def start_and_measure(device: str, local_rank: int, *, sweep_seconds: float = 0.0) -> dict[str, Any]:
+    """``measure`` with a process group of its own, from MASTER_ADDR and its companions; a failure is an ``error``.
+
+    With ``sweep_seconds`` the rows of a sweep that takes about as long are under ``sweep``.
+    """
     try:
         import torch
         import torch.distributed as dist
@@ -52,7 +57,10 @@ def start_and_measure(device: str, local_rank: int) -> dict[str, Any]:
             torch.cuda.set_device(local_rank)
         dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_TIMEOUT)
         try:
-            return measure(device)
+            measured = measure(device)
+            if sweep_seconds and "error" not in measured:
+                measured["sweep"] = sweep(device, limit_seconds=sweep_seconds)
+            return measured
         finally:
             dist.destroy_process_group()
     except Exception as error:

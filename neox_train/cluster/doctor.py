@@ -24,6 +24,7 @@ def examine(
     job_nodes: int | None,
     wait_minutes: float,
     tell: Callable[[str], None],
+    sweep_seconds: float = 0.0,
 ) -> list[Check]:
     """All checks; ``nodes`` is the largest request of the runs, ``job_nodes`` None leaves the job out."""
     with clean_environment():
@@ -34,7 +35,14 @@ def examine(
             return [*checks, skip("job", "left out (--no-job)")]
         if has_failed(checks):
             return [*checks, skip("job", "not submitted: mend the failures first")]
-        return checks + run_probe(cluster, cluster.results_path, job_nodes, wait_minutes=wait_minutes, tell=tell)
+        return checks + run_probe(
+            cluster,
+            cluster.results_path,
+            job_nodes,
+            wait_minutes=wait_minutes,
+            tell=tell,
+            sweep_seconds=sweep_seconds,
+        )
 
 
 def read_options(snakemake_profile: Path | None) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from neox_train.cluster.jobs import ENDED, UNKNOWN, JobState
 from neox_train.cluster.node_checks import check_bandwidth, check_node, check_versions
 from neox_train.cluster.node_facts import describe_software
 from neox_train.cluster.parameters import local_parameters, rank_python, slurm_parameters
-from neox_train.cluster.probe import CLUSTER_FILE, probe_file, probe_rank
+from neox_train.cluster.probe import CLUSTER_FILE, SWEEP_FILE, probe_file, probe_rank
 from neox_train.cluster.rank_record import log_file
 from neox_train.cluster.sbatch import SbatchExecutor
 from neox_train.cluster.slurm_state import ask_accounting, classify, run_command
+from neox_train.cluster.sweep_chart import check_sweep, draw_picture, draw_text
 from neox_train.config.cluster import Cluster
 from neox_train.errors import TrainingError
 from neox_train.files import make_folder, read_json, write_json
@@ -62,10 +63,17 @@ class _Probe:
             run_command(["scancel", self.job_id])
 
 
-def run_probe(cluster: Cluster, results: Path, nodes: int, *, wait_minutes: float, tell: Tell) -> list[Check]:
-    """Submit the probe, wait for it, judge what every rank found; the job is cancelled when waiting ends."""
+def run_probe(
+    cluster: Cluster, results: Path, nodes: int, *, wait_minutes: float, tell: Tell, sweep_seconds: float = 0.0
+) -> list[Check]:
+    """Submit the probe, wait for it, judge what every rank found; the job is cancelled when waiting ends.
+
+    With ``sweep_seconds`` the ranks measure collectives of all sizes; the rows and their picture lie in its folder.
+    """
     folder = make_folder(results / "doctor" / time.strftime("%Y%m%d-%H%M%S")).absolute()
     write_json(folder / CLUSTER_FILE, cluster.model_dump(mode="json"))
+    if sweep_seconds:
+        write_json(folder / SWEEP_FILE, {"seconds": sweep_seconds})
     try:
         probe = _submit(cluster, nodes, folder)
     except (RuntimeError, TrainingError) as error:
@@ -80,7 +88,22 @@ def run_probe(cluster: Cluster, results: Path, nodes: int, *, wait_minutes: floa
             probe.end()
     facts = [read_json(probe_file(folder, rank)) for rank in range(probe.ranks) if rank not in probe.missing()]
     checks = [problem] if problem else [passed("job", f"{probe.job_id}, {probe.ranks} ranks answered")]
-    return [*checks, *judge(facts, cluster)]
+    checks += judge(facts, cluster)
+    rows = next((each["all_reduce"]["sweep"] for each in facts if "sweep" in each.get("all_reduce", {})), None)
+    return checks if rows is None else [*checks, _report_sweep(rows, cluster, folder, sweep_seconds, tell)]
+
+
+def _report_sweep(
+    rows: list[dict[str, Any]], cluster: Cluster, folder: Path, sweep_seconds: float, tell: Tell
+) -> Check:
+    floor = cluster.preflight.all_reduce_gb_per_second
+    write_json(folder / SWEEP_FILE, {"seconds": sweep_seconds, "floor_gb_per_second": floor, "rows": rows})
+    for line in draw_text(rows, cluster):
+        tell(line)
+    if rows:
+        draw_picture(rows, cluster, folder / "sweep.png")
+        tell(f"sweep: {folder / SWEEP_FILE} and sweep.png beside it")
+    return check_sweep(rows, cluster)
 
 
 def _submit(cluster: Cluster, nodes: int, folder: Path) -> _Probe:

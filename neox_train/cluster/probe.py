@@ -25,15 +25,21 @@ from neox_train.cluster.transport import (
 )
 from neox_train.cluster.worker import own_address
 from neox_train.config.cluster import load_cluster
-from neox_train.files import write_json
+from neox_train.files import read_json, write_json
 
 _WAIT_SECONDS = 120.0
 CLUSTER_FILE = "cluster.json"
+SWEEP_FILE = "sweep.json"
+"""What is asked of a sweep (``seconds``), then what came of it (``rows``)."""
 
 
 def probe_file(folder: Path, rank: int) -> Path:
     """What one rank found."""
     return folder / f"probe-{rank}.json"
+
+
+def _read_sweep(folder: Path) -> float:
+    return float((read_json(folder / SWEEP_FILE) or {}).get("seconds", 0.0))
 
 
 def probe_rank(folder_name: str) -> str:
@@ -56,7 +62,7 @@ def probe_rank(folder_name: str) -> str:
         if watches_transport(cluster, nodes):
             os.environ.update(transport_variables(folder, 0))
         facts["rendezvous"] = f"{address}:{port}"
-        facts["all_reduce"] = start_and_measure(cluster.device, job.local_rank)
+        facts["all_reduce"] = start_and_measure(cluster.device, job.local_rank, sweep_seconds=_read_sweep(folder))
         if watches_transport(cluster, nodes):
             transport = parse_transport(read_own_log(os.environ["NCCL_DEBUG_FILE"]))
             facts["transport"] = asdict(check_transport(transport, cluster, nodes=nodes))

@@ -19,6 +19,10 @@ def doctor(
     nodes: Annotated[int, typer.Option(min=1, help="Nodes of the request and of the job.")] = 1,
     config: Annotated[list[str] | None, typer.Option(help="KEY=VALUE over the cluster file; may be repeated.")] = None,
     no_job: Annotated[bool, typer.Option("--no-job", help="Look from here only; submit nothing.")] = False,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Measure collectives of 1 KiB to 1 GiB in the job, and draw them.")
+    ] = False,
+    sweep_seconds: Annotated[float, typer.Option(min=1, help="About how long the sweep may take.")] = 120,
     flight_recorder: Annotated[
         Path | None,
         typer.Option(help="Folder of a hung job's flight recorder dumps: tell who waits for whom, no more."),
@@ -48,6 +52,7 @@ def doctor(
         job_nodes=None if no_job else nodes,
         wait_minutes=wait_minutes,
         tell=lambda text: typer.echo(text, err=True),
+        sweep_seconds=sweep_seconds if sweep else 0.0,
     )
     _show(checks, f"{cluster.name}: {cluster_file}")
     if has_failed(checks):
