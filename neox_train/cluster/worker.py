@@ -24,6 +24,7 @@ from neox_train.cluster.rank_signals import install_handlers, signal_seen
 from neox_train.cluster.rendezvous import agree_on_address, find_address
 from neox_train.cluster.requeue import ask_job, requeue_job, why_stopped
 from neox_train.cluster.start_limit import require_progress
+from neox_train.cluster.topology import tell_topology
 from neox_train.cluster.transport import transport_variables, watches_transport
 from neox_train.config.layout import RunFolder
 from neox_train.errors import UserError
@@ -93,6 +94,8 @@ def _train(run: RunFolder, job: submitit.JobEnvironment, record: RankRecord) -> 
         if rank == 0:
             require_progress(folder, job_id, record, starts_allowed=max(1, note.cluster.max_restarts))
         require_health(note, run, local_rank=job.local_rank)
+        if rank == 0:
+            tell_topology(run, job.num_tasks)
     with contextlib.ExitStack() as locks:
         locks.enter_context(hold_lock(ranks_lock(run), shared=True, wait_seconds=START_SECONDS))
         if rank == 0:
