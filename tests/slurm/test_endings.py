@@ -12,6 +12,8 @@ import pytest
 
 from neox_train.cluster import causes
 from neox_train.config.layout import DatasetFolder
+from neox_train.monitoring.flight_recorder import read_dumps
+from neox_train.monitoring.flight_summary import summarise
 
 from .lab import SlurmLab
 from .trainings import Training
@@ -81,6 +83,13 @@ def test_a_rank_that_hangs_is_named_and_ends_the_job(slurm: SlurmLab, dataset: D
     log = (training.run.path / attempt["folder"] / f"{training.job_id}_0_log.out").read_text()
     assert "made no progress for" in log
     assert "run_step" in log, "the stacks are in the log"
+    nodes = json.loads(training.run.provenance.read_text())["topology"]["nodes"]
+    assert len(nodes) == 2
+    assert f"nodes: {nodes[0]}" in log
+    assert "2 nodes; of 1 groups of replicas 1 cross nodes" in log
+    (flight,) = (training.run.path / attempt["folder"]).glob("flight-*")
+    told = summarise(read_dumps(flight))
+    assert any("rank 0 waited in" in line or "in which rank 0 waited" in line for line in told), told
 
 
 @pytest.fixture
