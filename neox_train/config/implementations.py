@@ -82,11 +82,6 @@ def _require_recomputation(config: NeoxConfig, *, compiled: bool) -> None:
             f"{key} has nothing to work on with checkpoint_granularity: selective and compiled layers, which recompute "
             f"by themselves; remove {key}, or set torch_compile: false"
         )
-    if config.model_parallel_size > 1:
-        raise NotBuiltError(
-            "checkpoint_granularity: selective is not built with model_parallel_size above 1, whose sums change kept "
-            "results in place; set checkpoint_granularity: full"
-        )
     if config.zero_stage == 3:
         raise NotBuiltError(
             "checkpoint_granularity: selective is not built with zero_optimization.stage 3, where DeepSpeed's linear "

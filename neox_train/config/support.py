@@ -210,13 +210,6 @@ def _list_attention(config: NeoxConfig) -> list[str]:
             "document_attention": config.document_attention,
         }
         problems += [f"{name} with te_mha (set te_mha: false)" for name, is_set in chosen.items() if is_set]
-    if config.document_attention and config.pipe_parallel_size > 1:
-        problems.append("document_attention with pipe_parallel_size above 1, whose later stages see no tokens (set 1)")
-    shares = config.sequence_parallel and config.model_parallel_size > 1
-    if config.document_attention and shares and config.pos_emb in ("learned", "sinusoidal"):
-        problems.append(
-            f"document_attention with sequence_parallel and pos_emb {config.pos_emb} (built: rotary, alibi)"
-        )
     if config.use_qk_layernorm and config.num_kv_heads not in (None, config.num_attention_heads):
         problems.append("use_qk_layernorm with num_kv_heads below num_attention_heads (one norm serves both)")
     strange = sorted(set(config.sparsity_config) - set(_LOCAL_WINDOW))

@@ -109,8 +109,11 @@ def _count_products(plan: RankPlan) -> int:
     if not plan.keeps_products:
         return 0
     a = plan.architecture
-    columns = a.qkv_rows + 3 * a.hidden_size + (2 if a.is_gated else 1) * a.ffn_width
-    return plan.weight_bytes * plan.tokens * columns + _FP32 * plan.tokens * a.num_attention_heads
+    cut = a.qkv_rows + a.hidden_size + (2 if a.is_gated else 1) * a.ffn_width
+    # A tensor-parallel rank's partial sums, those of the projection out of the heads and of the MLP, are whole.
+    columns = cut // plan.tensor_parallel_size + 2 * a.hidden_size
+    sums = _FP32 * plan.tokens * a.num_attention_heads // plan.tensor_parallel_size
+    return plan.weight_bytes * plan.tokens * columns + sums
 
 
 def count_live(plan: RankPlan) -> int:

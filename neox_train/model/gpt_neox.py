@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from neox_train.config.architecture import Architecture
 from neox_train.errors import NotBuiltError
 from neox_train.model.block import Block
-from neox_train.model.documents import count_from_start, number_documents
+from neox_train.model.documents import number_documents
 from neox_train.model.dropout import HiddenDropout
 from neox_train.model.layers import LayerFactory, LocalLayers
 from neox_train.model.linear_cross_entropy import linear_cross_entropy
 from neox_train.model.masks import AttentionMasks, Masks
+from neox_train.model.positions import add_positions
 from neox_train.model.rotary import Rotary, RotaryTables
 from neox_train.model.scaling import scale
 from neox_train.model.sinusoidal import Sinusoidal
@@ -69,8 +69,10 @@ class GPTNeoX(nn.Module):
         self._sinusoidal = Sinusoidal(a.hidden_size) if a.pos_emb == "sinusoidal" else None
         self._masks = AttentionMasks(a, layers)
         self.word_embeddings = layers.embedding(a.padded_vocab_size, a.hidden_size)
-        if a.pos_emb == "learned":
-            self.position_embeddings = layers.position_embedding(a.max_position_embeddings, a.hidden_size)
+        is_learned = a.pos_emb == "learned"
+        self.position_embeddings = (
+            layers.position_embedding(a.max_position_embeddings, a.hidden_size) if is_learned else None
+        )
         self.layers = nn.ModuleList(build_block(a, layers, attention_kind=kind) for kind in a.attention_layers)
         self.final_norm = layers.norm(a)
         if not a.tied_embeddings:
@@ -104,15 +106,14 @@ class GPTNeoX(nn.Module):
 
     def embed(self, tokens: torch.Tensor, documents: torch.Tensor | None = None) -> torch.Tensor:
         """Word embeddings, with those of learned or sinusoidal positions [batch, sequence, hidden]."""
-        hidden = self.word_embeddings(tokens)
-        if self.architecture.pos_emb == "learned":
-            length, limit = tokens.shape[1], self.architecture.max_position_embeddings
-            if length > limit:
-                raise ValueError(f"{length} positions, but max_position_embeddings is {limit}")
-            hidden = hidden + _place(self.position_embeddings(length), documents)
-        if self._sinusoidal is not None:
-            table = self._sinusoidal.table(tokens.shape[1], device=hidden.device, dtype=hidden.dtype)
-            hidden = hidden + _place(self._factory.share_sequence(table), documents)
+        hidden = add_positions(
+            self.word_embeddings(tokens),
+            tokens.shape[1],
+            learned=self.position_embeddings,
+            sinusoidal=self._sinusoidal,
+            layers=self._factory,
+            documents=documents,
+        )
         return self.drop(scale(hidden, self._embedding_multiplier))
 
     def run_layers(self, hidden: torch.Tensor, *, length: int, documents: torch.Tensor | None = None) -> torch.Tensor:
@@ -150,11 +151,6 @@ class GPTNeoX(nn.Module):
         if self.architecture.tied_embeddings:
             return self._factory.project(hidden, self.word_embeddings.weight)
         return self.output(hidden)
-
-
-def _place(table: torch.Tensor, documents: torch.Tensor | None) -> torch.Tensor:
-    """Rows of a table of positions, [sequence, hidden], or [batch, sequence, hidden] where documents start anew."""
-    return table if documents is None else F.embedding(count_from_start(documents), table)
 
 
 def _run(blocks: nn.ModuleList, hidden: torch.Tensor, tables: RotaryTables | None, masks: Masks) -> torch.Tensor:

@@ -33,7 +33,7 @@ class LayerFactory(Protocol):
         ...
 
     def position_embedding(self, rows: int, width: int) -> nn.Module:
-        """Learned positions: called with a sequence length."""
+        """Learned positions: called with a sequence's length, and its positions where they are not 0, 1, 2, ..."""
         ...
 
     def norm(self, architecture: Architecture) -> nn.Module:
@@ -57,7 +57,7 @@ class LayerFactory(Protocol):
         ...
 
     def share_sequence(self, table: torch.Tensor) -> torch.Tensor:
-        """The rows of this rank's positions, of [sequence, ...]."""
+        """The rows of this rank's positions, of [..., sequence, hidden]."""
         ...
 
     def cut_random(self) -> AbstractContextManager[None]:
@@ -97,9 +97,14 @@ class Embedding(nn.Module):
 class PositionEmbedding(Embedding):
     """One learned row a position."""
 
-    def forward(self, length: int) -> torch.Tensor:
-        """[length, width]."""
-        return F.embedding(torch.arange(length, device=self.weight.device), self.weight)
+    def forward(self, length: int, positions: torch.Tensor | None = None) -> torch.Tensor:
+        """[length, width], or [batch, length, width] of int64 ``positions`` [batch, length]."""
+        return F.embedding(self._place(length, positions), self.weight)
+
+    def _place(self, length: int, positions: torch.Tensor | None) -> torch.Tensor:
+        if length > self.weight.shape[0]:
+            raise ValueError(f"{length} positions, but max_position_embeddings is {self.weight.shape[0]}")
+        return torch.arange(length, device=self.weight.device) if positions is None else positions
 
 
 class LocalLayers:

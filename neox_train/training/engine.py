@@ -91,6 +91,8 @@ def _build_model(
 ) -> torch.nn.Module:
     if config.document_attention and document_end is None:
         raise ValueError("document_attention needs the token that ends a document")
+    if not config.document_attention:
+        document_end = None
     layers = _choose_layers(config, grid)
     te = choose_layers(config, grid.tensor_group)
     recompute = _choose_recompute(config, grid, te.pop("recompute", checkpoint))
@@ -100,7 +102,7 @@ def _build_model(
             checkpoint_layers=choice.checkpoint_layers,
             loss_chunk_tokens=choice.loss_chunk_tokens,
             recompute=recompute,
-            document_end=document_end if config.document_attention else None,
+            document_end=document_end,
             **{"layers": layers, **te},
         )
         keep_edges_in_16_bits(model, config)
@@ -112,6 +114,7 @@ def _build_model(
         partition_method=config.pipe_partition_method,
         checkpoint_layers=choice.checkpoint_layers,
         recompute=recompute,
+        document_end=document_end,
     )
     return PipelinedGPTNeoX(architecture, layers, plan)
 

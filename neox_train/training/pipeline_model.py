@@ -6,6 +6,7 @@ import contextlib
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from deepspeed.pipe import LayerSpec, PipelineModule, TiedLayerSpec
@@ -16,9 +17,11 @@ from neox_train.config.architecture import Architecture
 from neox_train.config.grid import GridShape
 from neox_train.config.stages import deal_stages
 from neox_train.model.block import Block
+from neox_train.model.documents import number_documents
 from neox_train.model.dropout import HiddenDropout
 from neox_train.model.layers import LayerFactory
-from neox_train.model.masks import AttentionMasks
+from neox_train.model.masks import AttentionMasks, Masks
+from neox_train.model.positions import add_positions
 from neox_train.model.recomputation import Recompute
 from neox_train.model.rotary import Rotary
 from neox_train.model.scaling import scale
@@ -26,6 +29,9 @@ from neox_train.model.sinusoidal import Sinusoidal
 
 _TIED = "embeddings"
 _TIED_PREFIX = f"tied_modules.{_TIED}."
+
+Sent: TypeAlias = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
+"""What a stage hands on: tokens, hidden states or logits; with hidden states the document of each token where asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +42,16 @@ class StagePlan:
     partition_method: str
     checkpoint_layers: int
     recompute: Recompute
+    document_end: int | None = None
+    """The token that closes a document, where each token sees its own only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packed:
+    """The documents of a micro-batch, int64 [batch, sequence], and the masks that keep them apart."""
+
+    documents: torch.Tensor
+    masks: Masks
 
 
 class PipelinedGPTNeoX(PipelineModule):
@@ -44,11 +60,14 @@ class PipelinedGPTNeoX(PipelineModule):
     def __init__(self, architecture: Architecture, layers: LayerFactory, plan: StagePlan) -> None:
         self._architecture = architecture
         self._plan = plan
+        self._masks = AttentionMasks(architecture, layers)
         topology = PipeModelDataParallelTopology(num_pp=plan.shape.pp, num_mp=plan.shape.tp, num_dp=plan.shape.dp)
         # DeepSpeed prints the grid and every layer, whatever its log level.
         with contextlib.redirect_stdout(io.StringIO()):
             super().__init__(
-                layers=list_specs(architecture, layers), topology=topology, loss_fn=_loss_of(architecture, layers)
+                layers=list_specs(architecture, layers, self._masks),
+                topology=topology,
+                loss_fn=_loss_of(architecture, layers),
             )
         mark_counted(self)
 
@@ -59,20 +78,36 @@ class PipelinedGPTNeoX(PipelineModule):
         for name, parameter in super().named_parameters("", recurse, remove_duplicate):
             yield prefix + _canonical(name), parameter
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+    def forward(self, inputs: Sent) -> Sent:
         """Tokens or hidden states in, hidden states or logits out; recomputes chunks of layers where that is asked."""
-        values, waiting = inputs, list(self.forward_funcs)
+        values, packed = self._receive(inputs)
+        waiting = list(self.forward_funcs)
         while waiting:
             chunk = self._take_chunk(waiting)
             if isinstance(chunk[0], BlockLayer) and self._plan.checkpoint_layers and torch.is_grad_enabled():
                 drops = self._architecture.hidden_dropout or self._architecture.attention_dropout
-                values = self._plan.recompute(_run, chunk, values, use_reentrant=False, preserve_rng_state=bool(drops))
+                values = self._plan.recompute(
+                    _run, chunk, values, packed, use_reentrant=False, preserve_rng_state=bool(drops)
+                )
             else:
-                values = _run(chunk, values)
+                values = _run(chunk, values, packed)
         # What is sent to the next stage must lie in one piece; shares of a sequence do not.
-        return values.contiguous()
+        values = values.contiguous()
+        is_last = self._stage == self._plan.shape.pp - 1
+        return values if packed is None or is_last else (values, packed.documents)
 
-    def _take_chunk(self, waiting: list[Callable[[torch.Tensor], torch.Tensor]]) -> list[Callable]:
+    def _receive(self, inputs: Sent) -> tuple[torch.Tensor, Packed | None]:
+        """Tokens or hidden states, and the documents of a packed sequence: numbered by the first stage, sent along."""
+        if isinstance(inputs, tuple):
+            values, documents = inputs
+        elif self._stage == 0 and self._plan.document_end is not None:
+            values, documents = inputs, number_documents(inputs, self._plan.document_end)
+        else:
+            return inputs, None
+        dtype = next(self.parameters()).dtype
+        return values, Packed(documents=documents, masks=self._masks.for_documents(documents, dtype=dtype))
+
+    def _take_chunk(self, waiting: list[Callable[..., torch.Tensor]]) -> list[Callable[..., torch.Tensor]]:
         chunk = [waiting.pop(0)]
         while (
             waiting
@@ -85,7 +120,8 @@ class PipelinedGPTNeoX(PipelineModule):
     def _partition_layers(self, method: str = "") -> None:
         stages = deal_stages(self._architecture, self._plan.shape.pp, self._plan.partition_method)
         self.parts = [0, *(stage.stop for stage in stages)]
-        own = stages[self._plan.shape.place_of(self.global_rank).pp]
+        self._stage = self._plan.shape.place_of(self.global_rank).pp
+        own = stages[self._stage]
         self._set_bounds(start=own.start, stop=own.stop)
 
 
@@ -107,14 +143,16 @@ class EmbeddingLayer(nn.Module):
         is_sinusoidal = reads_tokens and a.pos_emb == "sinusoidal"
         self._sinusoidal = Sinusoidal(a.hidden_size) if is_sinusoidal else None
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: torch.Tensor, packed: Packed | None = None) -> torch.Tensor:
         """int64 [batch, sequence] to [batch, sequence or share, hidden]."""
-        hidden = self.word_embeddings(tokens)
-        if self.position_embeddings is not None:
-            hidden = hidden + self.position_embeddings(tokens.shape[1])
-        if self._sinusoidal is not None:
-            table = self._sinusoidal.table(tokens.shape[1], device=hidden.device, dtype=hidden.dtype)
-            hidden = hidden + self._layers.share_sequence(table)
+        hidden = add_positions(
+            self.word_embeddings(tokens),
+            tokens.shape[1],
+            learned=self.position_embeddings,
+            sinusoidal=self._sinusoidal,
+            layers=self._layers,
+            documents=None if packed is None else packed.documents,
+        )
         return self.drop(scale(hidden, self._multiplier))
 
     def project(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -138,10 +176,12 @@ class BlockLayer(nn.Module):
         self._rotary, self._masks, self._length = rotary, masks, architecture.seq_length
         self.block = Block(architecture, layers, attention_kind=kind)
 
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+    def forward(self, hidden: torch.Tensor, packed: Packed | None = None) -> torch.Tensor:
         """[batch, sequence or share, hidden] to the same shape."""
         tables = self._rotary.tables(self._length, hidden.device) if self._rotary else None
         kind = self.block.attention_kind
+        if packed is not None:
+            return self.block(hidden, tables, packed.masks[kind])
         mask = self._masks.of_kind(kind, self._length, device=hidden.device, dtype=hidden.dtype)
         return self.block(hidden, tables, mask)
 
@@ -171,11 +211,10 @@ class OutputLayer(nn.Module):
         return self.output(scale(hidden, self._multiplier))
 
 
-def list_specs(architecture: Architecture, layers: LayerFactory) -> list[LayerSpec]:
+def list_specs(architecture: Architecture, layers: LayerFactory, masks: AttentionMasks) -> list[LayerSpec]:
     """The chain of ``list_pipeline_layers`` as DeepSpeed builds it: each rank its own part."""
     a = architecture
     rotary = Rotary(a.rotary_dim, a.rotary_emb_base) if a.pos_emb == "rotary" else None
-    masks = AttentionMasks(a, layers)
     blocks = [LayerSpec(BlockLayer, a, layers, rotary, masks, kind=kind) for kind in a.attention_layers]
     norm = LayerSpec(FinalNormLayer, a, layers)
     if not a.tied_embeddings:
@@ -211,9 +250,10 @@ def _loss_of(a: Architecture, layers: LayerFactory) -> Callable[[torch.Tensor, t
     return loss
 
 
-def _run(chunk: list[Callable[[torch.Tensor], torch.Tensor]], values: torch.Tensor) -> torch.Tensor:
+def _run(chunk: list[Callable[..., torch.Tensor]], values: torch.Tensor, packed: Packed | None) -> torch.Tensor:
     for function in chunk:
-        values = function(values)
+        sees_documents = isinstance(function, (EmbeddingLayer, BlockLayer))
+        values = function(values, packed) if sees_documents else function(values)
     return values
 
 

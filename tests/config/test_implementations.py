@@ -29,7 +29,6 @@ def test_compiled_layers_need_no_selective_recomputation() -> None:
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ({"checkpoint_granularity": "selective", **TENSOR}, "selective is not built with model_parallel_size above 1"),
         (
             {"checkpoint_granularity": "selective", "zero_optimization": {"stage": 3}},
             "selective is not built with zero_optimization.stage 3",

@@ -24,7 +24,7 @@ from tests.config.files import load_tiny, refuse
         {"optimizer": {"type": "SGD", "params": {"lr": 1.0, "momentum": 0.9}}},
         {"use_wandb": False, "te_fp8_margin": 1},
         {"model_parallel_size": 2, "sequence_parallel": True, "processes": 2},
-        {"pipe_parallel_size": 2, "processes": 2},
+        {"pipe_parallel_size": 2, "processes": 2, "document_attention": True},
         {"te_mha": True, "te_layernorm_mlp": True, "te_columnparallel": True, "norm": "te_rmsnorm"},
         {"te_mha": True, "te_fp8": True, "precision": "bfloat16"},
         {"te_mha": True, "te_layernorm_mlp": True, "model_parallel_size": 2, "sequence_parallel": True, "processes": 2},
@@ -64,10 +64,6 @@ def test_what_trains(change: dict[str, object]) -> None:
         (
             {"use_mup": True, "mup_base_hidden_size": 16, "optimizer": {"type": "Lion", "params": {"lr": 0.1}}},
             "use_mup with",
-        ),
-        (
-            {"document_attention": True, "pipe_parallel_size": 2, "processes": 2},
-            "document_attention with pipe_parallel",
         ),
         ({"optimizer": {"type": "Adam", "params": {"lr": 0.1, "adam_w_mode": False}}}, "adam_w_mode: false"),
         (

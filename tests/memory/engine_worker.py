@@ -22,6 +22,7 @@ from neox_train.training.compression.seam import find_compression
 from neox_train.training.distributed import start_process_group
 from neox_train.training.engine import build_engine
 from neox_train.training.pipeline import train_pipeline_batch
+from tests.memory.live import measure_kept
 from tests.memory.plans import make_config
 from tests.memory.saved import measure_saved
 from tests.training.grids import place_on_grid
@@ -53,7 +54,11 @@ def measure_case(overrides: dict[str, Any], context: Any) -> dict[str, Any]:
     seen["unlisted"] = sum(others.values())
     if not is_pipeline:
         seen["after_backward"] = measure_gradients(engine, model, config, standing=known)
-        if config.model_parallel_size > 1:
+        if config.checkpoint_activations:
+            share = config.seq_length // (config.model_parallel_size if config.sequence_parallel else 1)
+            hidden = torch.randn(config.train_micro_batch_size_per_gpu, share, config.hidden_size)
+            seen["kept"] = measure_kept(model, hidden.requires_grad_(), config.seq_length)
+        elif config.model_parallel_size > 1:
             seen["saved"] = measure_saved(model, make_tokens(config))
     engine.destroy()
     return {"wrapper": type(engine.optimizer).__name__, **seen}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from neox_train.model.gpt_neox import GPTNeoX
+
+_SETTLING_SECONDS = 0.05
 
 
 class LiveBytes(TorchDispatchMode):
@@ -39,5 +44,27 @@ class LiveBytes(TorchDispatchMode):
         self._forget()
         return sum(size for _, size in self._seen.values())
 
+    def read_settled(self) -> int:
+        """Bytes alive once nothing is let go any more: gloo's threads hold a finished collective's tensors a little."""
+        last = -1
+        while last != self.now:
+            last = self.now
+            time.sleep(_SETTLING_SECONDS)
+        return last
+
     def _forget(self) -> None:
         self._seen = {key: (ref, size) for key, (ref, size) in self._seen.items() if not ref.expired()}
+
+
+def measure_kept(model: GPTNeoX, hidden: torch.Tensor, length: int) -> int:
+    """Bytes that the layers' forward pass keeps of ``hidden``, the result among them."""
+    with LiveBytes(model) as live:
+        live._add(hidden)
+        with torch.no_grad():
+            # Fills the rotary tables.
+            model.run_layers(hidden, length=length)
+        before = live.read_settled()
+        out = model.run_layers(hidden, length=length)
+        kept = live.read_settled() - before
+    del out
+    return kept

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from neox_train.memory.activations import count_activations
+from neox_train.memory.activations import count_activations, count_embedding, count_final_norm
 from neox_train.memory.gradients import count_gradients
 from neox_train.memory.plan import plan_rank, plan_stages
 from neox_train.memory.states import count_static
@@ -34,6 +34,7 @@ def _optimizer(kind: str) -> dict[str, Any]:
 
 
 TENSOR = {"model_parallel_size": 2}
+SELECTIVE = {"checkpoint_activations": True, "checkpoint_granularity": "selective", "mlp_multiple_of": 2}
 CASES: dict[str, dict[str, Any]] = {
     "fp32 without ZeRO": _zero(0),
     "fp32 ZeRO 1": _zero(1),
@@ -61,6 +62,8 @@ CASES: dict[str, dict[str, Any]] = {
     "fp32 without ZeRO, tensor": {**_zero(0), **TENSOR},
     "bf16 ZeRO 1, tensor and sequence": {**_zero(1), **TENSOR, "sequence_parallel": True, "precision": "bfloat16"},
     "fp32 ZeRO 2, tensor, gated": {**_zero(2), **TENSOR, "activation": "swiglu", "mlp_multiple_of": 2},
+    "fp32 without ZeRO, selective shards": {**_zero(0), **TENSOR, **SELECTIVE, "activation": "swiglu"},
+    "fp32 ZeRO 1, selective shards and shares": {**_zero(1), **TENSOR, **SELECTIVE, "sequence_parallel": True},
     "flat masters": {**_zero(0), "precision": "bfloat16", "flat_master_weights": True},
     "flat masters, ZeRO 1, accumulation": {
         **_zero(1),
@@ -122,3 +125,12 @@ def test_a_tensor_parallel_rank_saves_its_part_of_the_activations(
         probabilities = 4 * plan.tokens * min(shard, plan.architecture.vocab_size - rank * shard)
         # With them each target's place, whether it is this rank's own, and whether it counts.
         assert seen["saved"] == count_activations(plan) + probabilities + (8 + 1 + 1) * plan.tokens
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("case", [name for name in CASES if "selective" in name])
+def test_a_tensor_parallel_rank_keeps_its_products(case: str, engines: dict[str, list[dict[str, Any]]]) -> None:
+    plan = plan_rank(make_config(world_size=RANKS, **CASES[case]), make_cluster())
+    # The result stands for the first layer's input, which was there before.
+    expected = count_activations(plan) - count_embedding(plan) - count_final_norm(plan)
+    assert [seen["kept"] for seen in engines[case]] == [expected] * RANKS

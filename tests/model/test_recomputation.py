@@ -14,7 +14,7 @@ from neox_train.memory.activations import count_activations, count_embedding, co
 from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.model.parallel.group import TensorGroup
 from neox_train.model.recomputation import build_recompute
-from tests.memory.live import LiveBytes
+from tests.memory.live import measure_kept
 from tests.memory.plans import make_plan
 from tests.model.architectures import make_architecture, make_random_model, make_tokens
 
@@ -84,16 +84,9 @@ def test_bytes_kept_by_the_forward_pass_are_the_estimate_s(
     plan = make_plan(num_layers=4, checkpoint_activations=True, checkpoint_num_layers=chunk, architecture=architecture)
     plan = replace(plan, keeps_products="selective" in options, kept_input_shares=2 if "shared_by" in options else 1)
     model = GPTNeoX(plan.architecture, checkpoint_layers=chunk, recompute=build_recompute(**options)).train()
-    with LiveBytes(model) as live:
-        hidden = torch.randn(plan.micro_batch, plan.architecture.seq_length, plan.architecture.hidden_size)
-        hidden.requires_grad_()
-        with torch.no_grad():
-            # Fills the rotary tables.
-            model.run_layers(hidden, length=plan.architecture.seq_length)
-        before = live.now
-        out = model.run_layers(hidden, length=plan.architecture.seq_length)
-        kept = live.now - before
-    share = out.numel() * out.element_size()
+    hidden = torch.randn(plan.micro_batch, plan.architecture.seq_length, plan.architecture.hidden_size)
+    kept = measure_kept(model, hidden.requires_grad_(), plan.architecture.seq_length)
+    share = hidden.numel() * hidden.element_size()
     # The result stands beside what is kept, and the first chunk's input, where it is kept whole, was there before.
     beside = share if "shared_by" in options else 0
     assert kept == count_activations(plan) - count_embedding(plan) - count_final_norm(plan) + beside

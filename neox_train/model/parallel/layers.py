@@ -72,7 +72,7 @@ class ParallelLayers:
 
     def share_sequence(self, table: torch.Tensor) -> torch.Tensor:
         """This rank's share of the rows where the sequence is shared out."""
-        return table.chunk(self._group.size)[self._group.rank] if self._sequence_parallel else table
+        return table.chunk(self._group.size, dim=-2)[self._group.rank] if self._sequence_parallel else table
 
     def cut_random(self) -> AbstractContextManager[None]:
         """A random stream of this rank's own, for what is cut over the ranks."""
@@ -154,10 +154,10 @@ class SharedPositionEmbedding(PositionEmbedding):
         super().__init__(rows, width)
         self._group = group
 
-    def forward(self, length: int) -> torch.Tensor:
-        """[length / size, width] for a sequence of ``length``."""
-        positions = torch.arange(length, device=self.weight.device).chunk(self._group.size)[self._group.rank]
-        return F.embedding(positions, copy_to_shards(self.weight, self._group))
+    def forward(self, length: int, positions: torch.Tensor | None = None) -> torch.Tensor:
+        """[length / size, width] for a sequence of ``length``; with a batch of ``positions`` as the whole table."""
+        share = self._place(length, positions).chunk(self._group.size, dim=-1)[self._group.rank]
+        return F.embedding(share, copy_to_shards(self.weight, self._group))
 
 
 class ShareNorm(nn.Module):
