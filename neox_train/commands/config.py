@@ -49,7 +49,9 @@ def show(
 
 
 @_app.command("explain")
-def explain(key: Annotated[str, typer.Argument(help="A key, with hyphens or underscores.")]) -> None:
+def explain(
+    key: Annotated[str, typer.Argument(help="A key, with hyphens or underscores; dotted inside a block.")],
+) -> None:
     """Say what a key means: its type, its default, and what this project does with it."""
     from neox_train.config.explain import explain_key
 

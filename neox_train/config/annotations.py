@@ -28,6 +28,13 @@ def list_names(kind: Any, path: Sequence[str | int]) -> list[str]:
     return list(_fields(kind))
 
 
+def find_annotation(kind: Any, path: Sequence[str | int]) -> Any:
+    """The type of the value that ``path`` leads to, from a record downwards; None where no such name is known."""
+    for part in path[:-1]:
+        kind = _step(kind, part)
+    return _fields(kind).get(str(path[-1]))
+
+
 def _step(kind: Any, part: str | int) -> Any:
     if typing.get_origin(kind) is dict:
         return _pick(typing.get_args(kind)[1])

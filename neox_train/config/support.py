@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from neox_train.config.compression import list_compression_problems, list_sparse_problems
@@ -9,7 +10,7 @@ from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.config.hardware import require_hardware
 from neox_train.config.keys import is_inactive, read_remedy, read_status
 from neox_train.config.one_bit import ONE_BIT_TYPES, uses_one_bit
-from neox_train.config.reader import show_value
+from neox_train.config.reader import find_place, show_value
 from neox_train.config.reduction import list_reduction_problems
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.errors import ConfigError, NotBuiltError
@@ -218,12 +219,22 @@ def _list_attention(config: NeoxConfig) -> list[str]:
     return problems
 
 
+def locate_problem(config: NeoxConfig, problem: str) -> str:
+    """A phrase of ``list_unsupported`` led by the file and line of the first of its keys that is written somewhere."""
+    for word in re.findall(r"[a-z][a-z0-9_.]+", problem.split(" (")[0]):
+        path = word.rstrip(".")
+        place = config.places.get(path) or (find_place(config.places, path) if "." in path else None)
+        if place is not None:
+            return f"{place}: {problem}"
+    return problem
+
+
 def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> None:
     """Raise NotBuiltError, one sentence naming every key, when the configuration needs what is not built.
 
     With a cluster also ConfigError when its device cannot run the configuration.
     """
-    problems = list_unsupported(config)
+    problems = [locate_problem(config, problem) for problem in list_unsupported(config)]
     if problems:
         raise NotBuiltError(f"this configuration needs what is not built yet: {'; '.join(problems)}")
     if config.train_iters is None:

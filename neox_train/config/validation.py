@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from neox_train.config.annotations import list_names
 from neox_train.config.reader import Place, find_place, show_value
+from neox_train.config.sections.parallel import PARTITION_PATTERN
 from neox_train.errors import ConfigError
 
 _WANTED = {
@@ -22,6 +23,10 @@ _WANTED = {
     "dict_type": "a block of keys is wanted",
     "model_type": "a block of keys is wanted",
     "finite_number": "a finite number is wanted",
+}
+_PATTERNS = {
+    PARTITION_PATTERN: "type:transformer (layers), uniform or parameters is wanted; after type: a regular expression "
+    "of layer names may stand that contains transformer, as type:transformer|mlp"
 }
 _COMPARED = {
     "greater_than": ("gt", "more than"),
@@ -89,6 +94,8 @@ def _say_wanted(complaint: Any) -> str:
     if kind in _COMPARED:
         key, words = _COMPARED[kind]
         return f"{words} {context[key]} is wanted"
+    if kind == "string_pattern_mismatch":
+        return _PATTERNS.get(context["pattern"], f"text of the form {context['pattern']} is wanted")
     if kind == "too_short":
         return f"at least {context['min_length']} entry is wanted"
     if kind == "literal_error":

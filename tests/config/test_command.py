@@ -125,6 +125,12 @@ def test_what_is_not_built_is_said_and_shown(cases: Path) -> None:
         ("ffn_width", ["computed from other keys"]),
         ("save_interval", ["write checkpoint_factor"]),
         ("iteration", ["instead:"]),
+        ("optimizer.params.betas", ["type:    list of float", "read by: adam", "part of optimizer\n"]),
+        ("optimizer.params.amsgrad", ["read by: no optimizer that is built"]),
+        ("optimizer.type", ["built:   adam, adamw", "muon"]),
+        ("zero_optimization.stage", ["type:    int", "default: 0", "built:   0, 1, 2, 3", "in force"]),
+        ("zero-optimization.reduce_bucket_size", ["default: 500000000"]),
+        ("fp16.loss_scale", ["type:    float"]),
     ],
 )
 def test_explain(key: str, expected: list[str]) -> None:
@@ -137,6 +143,21 @@ def test_explain_an_unknown_key() -> None:
     result = call("explain", "hiden_size")
     assert isinstance(result.exception, UserError)
     assert "did you mean hidden_size?" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("optimizer.params.beta_s", "did you mean betas?"),
+        ("zero_optimization.stages", "did you mean stage?"),
+        ("activation_checkpointing.profile", "explain activation_checkpointing"),
+        ("seed.x", "explain seed"),
+    ],
+)
+def test_explain_an_unknown_name_inside_a_block(key: str, words: str) -> None:
+    result = call("explain", key)
+    assert isinstance(result.exception, UserError)
+    assert words in str(result.exception)
 
 
 def test_reference_writes_the_page(tmp_path: Path) -> None:

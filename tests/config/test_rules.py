@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.config.files import load_tiny, refuse_tiny
 
 
@@ -58,3 +60,11 @@ def test_pipelines() -> None:
         sentence = refuse_tiny(pipe_parallel_size=2, zero_optimization={"stage": stage}, processes=2)
         assert f"zero_optimization.stage {stage} does not go with pipe_parallel_size 2" in sentence
     assert load_tiny(pipe_parallel_size=2, zero_optimization={"stage": 1}, processes=2).pipe_parallel_size == 2
+
+
+@pytest.mark.parametrize("method", ["profile", "type:mlp", "best"])
+def test_an_unknown_way_to_deal_stages_names_the_known_ones(method: str) -> None:
+    sentence = refuse_tiny(pipe_partition_method=method)
+    assert (
+        f"pipe_partition_method is '{method}'; type:transformer (layers), uniform or parameters is wanted" in sentence
+    )

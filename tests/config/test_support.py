@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from neox_train.config.cluster import Cluster
+from neox_train.config.load import load_config
 from neox_train.config.support import list_unsupported, require_trainable
 from neox_train.errors import NotBuiltError
-from tests.config.files import load_tiny, refuse
+from tests.config.files import TINY, load_tiny, refuse
 
 
 @pytest.mark.parametrize(
@@ -89,6 +92,16 @@ def test_what_does_not_train_is_named(change: dict[str, object], named: str) -> 
 def test_all_that_is_missing_stands_in_one_sentence() -> None:
     sentence = refuse(lambda: require_trainable(load_tiny(use_wandb=True, moe_num_experts=2)))
     assert "use_wandb" in sentence and "moe_num_experts" in sentence
+
+
+def test_file_and_line_of_what_is_missing_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "more.yml"
+    file.write_text("finetune: true\nmoe_num_experts: 8\n")
+    config = load_config([*TINY, file])
+    sentence = refuse(lambda: require_trainable(config.with_vocab_size(300)))
+    assert f"{file}, line 1: finetune: true" in sentence and f"{file}, line 2: moe_num_experts: 8" in sentence
+    inner = load_tiny(**{"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}})
+    assert "override zero_optimization: zero_optimization.offload" in refuse(lambda: require_trainable(inner))
 
 
 def test_training_needs_a_length() -> None:

@@ -8,6 +8,8 @@ from pydantic import BaseModel
 
 from neox_train.config.keys import harmless, implemented, refused
 
+PARTITION_PATTERN = "^(uniform|parameters|type:.*transformer.*)$"
+
 
 class ParallelKeys(BaseModel):
     """How the model and the work are cut over processes."""
@@ -21,7 +23,7 @@ class ParallelKeys(BaseModel):
         "type:transformer|mlp",
         "What pipeline stages have evenly: transformer layers (type:transformer), links of the chain (uniform) or "
         "parameters (parameters).",
-        pattern="^(uniform|parameters|type:.*transformer.*)$",
+        pattern=PARTITION_PATTERN,
     )
     is_pipe_parallel: bool = harmless(False, "Computed from pipe_parallel_size.")
     world_size: int | None = implemented(None, "Number of training processes; comes from the launcher.", ge=1)
