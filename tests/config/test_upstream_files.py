@@ -45,10 +45,43 @@ SETUPS = {
         "sample_input_file": "sample_input.txt",
         "sample_output_file": "sample_output.txt",
     },
+    "sparse": {
+        "attention_config": [[["local", "global"], "all"]],
+        "sparsity_config": {"block": 16, "num_local_blocks": 32},
+    },
+    "training test": {
+        "pipe_parallel_size": 0,
+        "num_layers": 2,
+        "hidden_size": 192,
+        "num_attention_heads": 6,
+        "seq_length": 1024,
+        "max_position_embeddings": 1024,
+        "zero_optimization": {"stage": 0},
+        "split": "949,50,1",
+        "weight_decay": 0,
+        "data_path": "data/enwik8/enwik8_text_document",
+        "save": "test_checkpoint",
+        "load": "test_checkpoint",
+    },
+    "gmlp": {"attention_config": [[["gmlp"], "all"]], "gmlp_attn_dim": 64},
+    "mixture of experts": {"moe_num_experts": 64, "moe_expert_interval": 2, "moe_top_k": 1},
+    "mamba": {"attention_config": [[["mamba"], "all"]], "mamba_selective_scan_fusion": True},
+    "rwkv": {"attention_config": [[["rwkv"], "all"]]},
+    "preference": {"train_impl": "dpo", "dataset_impl": "pairwise", "dpo_beta": 0.1},
+    "labels": {"train_label_data_paths": ["labels_document"]},
     "local paths": {"data_path": "data/text_document", "save": "checkpoints", "log_dir": "logs"},
     "sm3 without numbers": {"optimizer": {"type": "sm3", "params": {}}, "use_wandb": False, "include": "localhost:1"},
 }
-REFUSED = {"profiler": ["profile"], "sm3 without numbers": ["optimizer.type: 'sm3'"]}
+REFUSED = {
+    "profiler": ["profile"],
+    "sm3 without numbers": ["optimizer.type: 'sm3'"],
+    "gmlp": ["attention_config: gmlp"],
+    "mixture of experts": ["moe_num_experts: 64"],
+    "mamba": ["attention_config: mamba"],
+    "rwkv": ["attention_config: rwkv"],
+    "preference": ["train_impl: 'dpo'"],
+    "labels": ["train_label_data_paths: ['labels_document'] (labels beside the tokens"],
+}
 
 
 @pytest.mark.parametrize("name", SETUPS)

@@ -57,12 +57,15 @@ class DataKeys(BaseModel):
     )
 
 
+_LABELS = "labels beside the tokens are not read; eod_mask_loss leaves the starts of documents out of the loss"
+
+
 class PreferenceDataKeys(BaseModel):
     """Labels, rewards and pairs, for training by preference."""
 
-    train_label_data_paths: list[str] | None = refused(None, "Labels of training data.")
-    valid_label_data_paths: list[str] | None = refused(None, "Labels of validation data.")
-    test_label_data_paths: list[str] | None = refused(None, "Labels of test data.")
+    train_label_data_paths: list[str] | None = refused(None, "Labels of training data.", remedy=_LABELS)
+    valid_label_data_paths: list[str] | None = refused(None, "Labels of validation data.", remedy=_LABELS)
+    test_label_data_paths: list[str] | None = refused(None, "Labels of test data.", remedy=_LABELS)
     train_reward_data_paths: list[str] | None = refused(None, "Rewards of training data.")
     valid_reward_data_paths: list[str] | None = refused(None, "Rewards of validation data.")
     test_reward_data_paths: list[str] | None = refused(None, "Rewards of test data.")
@@ -72,9 +75,9 @@ class PreferenceDataKeys(BaseModel):
     neg_train_data_paths: list[str] | None = refused(None, "Rejected training data.")
     neg_valid_data_paths: list[str] | None = refused(None, "Rejected validation data.")
     neg_test_data_paths: list[str] | None = refused(None, "Rejected test data.")
-    pos_train_label_data_paths: list[str] | None = refused(None, "Labels of preferred training data.")
-    pos_valid_label_data_paths: list[str] | None = refused(None, "Labels of preferred validation data.")
-    pos_test_label_data_paths: list[str] | None = refused(None, "Labels of preferred test data.")
-    neg_train_label_data_paths: list[str] | None = refused(None, "Labels of rejected training data.")
-    neg_valid_label_data_paths: list[str] | None = refused(None, "Labels of rejected validation data.")
-    neg_test_label_data_paths: list[str] | None = refused(None, "Labels of rejected test data.")
+    pos_train_label_data_paths: list[str] | None = refused(None, "Labels of preferred training data.", remedy=_LABELS)
+    pos_valid_label_data_paths: list[str] | None = refused(None, "Labels of preferred validation data.", remedy=_LABELS)
+    pos_test_label_data_paths: list[str] | None = refused(None, "Labels of preferred test data.", remedy=_LABELS)
+    neg_train_label_data_paths: list[str] | None = refused(None, "Labels of rejected training data.", remedy=_LABELS)
+    neg_valid_label_data_paths: list[str] | None = refused(None, "Labels of rejected validation data.", remedy=_LABELS)
+    neg_test_label_data_paths: list[str] | None = refused(None, "Labels of rejected test data.", remedy=_LABELS)
