@@ -71,7 +71,7 @@ def test_the_global_batch_is_kept_or_said(case: str) -> None:
 def test_a_remedy_names_its_speed_where_the_cluster_file_has_rates() -> None:
     gpu = {
         "type": "A100",
-        "memory_gib": 40.0,
+        "memory_gib": 42.0,
         "compute_capability": 8.0,
         "memory_gb_per_second": 1555,
         "peak_tflops": {"bfloat16": 312, "source": "datasheet"},
