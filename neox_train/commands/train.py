@@ -39,6 +39,7 @@ def train(
     from neox_train.config.layout import RunFolder
     from neox_train.config.merge import parse_override
     from neox_train.config.run import resolve_files
+    from neox_train.config.support import require_trainable
     from neox_train.data.vocabulary import find_vocab_size
 
     allow_changes(allow_change or [])
@@ -56,6 +57,8 @@ def train(
         typer.echo(f"note: {sentence}", err=True)
     command = f"neox-train train {' '.join(map(str, files))} --run-dir {folder.path}"
     with stage("train", folder.path, subject=f"run {folder.name}", command=command):
+        # Before a rank starts, while the files and lines that the keys were written on are known.
+        require_trainable(config, facts)
         train_run(folder, facts, 1, config=config.with_vocab_size(vocab_size))
 
 
