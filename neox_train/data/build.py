@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from neox_train.data.encoding import encode_corpus
 from neox_train.data.fingerprinting import fingerprint_alongside
-from neox_train.data.installation import describe_origin, install_dataset, scratch_folder
-from neox_train.data.manifest import Dropped, Manifest, Split, make_manifest
-from neox_train.data.shards import store_dtype
+from neox_train.data.installation import describe_tokens, install_dataset, scratch_folder
+from neox_train.data.manifest import Dropped, Manifest, Split
 from neox_train.data.sources import SourceFile, summarise_sources, write_sources
 from neox_train.data.survey import make_tokenizer, survey_corpus
 from neox_train.data.tokenizer import TextTokenizer
@@ -48,15 +47,11 @@ def describe_dataset(
     """The manifest of what was built; raises DataError where no document is left to train on."""
     if not splits["train"].documents:
         raise DataError(f"no document is left for the train split ({dropped}); give more text or raise `splits.train`")
-    return make_manifest(
-        vocab_size=tokenizer.vocab_size,
-        dtype=store_dtype(tokenizer.vocab_size).name,
-        eod_token=tokenizer.eod_token,
-        eod_id=tokenizer.eod_id,
-        tokenizer_sha256=tokenizer_sha256,
-        splits=splits,
+    return describe_tokens(
+        tokenizer,
+        tokenizer_sha256,
+        splits,
         sources=summarise_sources(records),
         dropped=dropped,
         spec=spec.content(),
-        provenance=describe_origin(),
     )

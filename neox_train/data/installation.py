@@ -12,12 +12,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from neox_train import __version__
-from neox_train.data.manifest import Manifest
+from neox_train.data.manifest import Manifest, Split, make_manifest
+from neox_train.data.shards import store_dtype
 from neox_train.data.sources import SOURCES_NAME
 from neox_train.files import make_folder, storage_errors
 
 if TYPE_CHECKING:
     from neox_train.config.layout import DatasetFolder
+    from neox_train.data.tokenizer import TextTokenizer
 
 _SCRATCH = ".building"
 
@@ -63,6 +65,22 @@ def remove_tokens(folder: DatasetFolder, *, keep: str | None = None) -> None:
                 shutil.rmtree(old)
             elif not old.is_dir():
                 old.unlink()
+
+
+def describe_tokens(
+    tokenizer: TextTokenizer, tokenizer_sha256: str, splits: dict[str, Split], **facts: Any
+) -> Manifest:
+    """The manifest of tokens that ``tokenizer`` made here and now; ``facts`` are its other fields."""
+    return make_manifest(
+        vocab_size=tokenizer.vocab_size,
+        dtype=store_dtype(tokenizer.vocab_size).name,
+        eod_token=tokenizer.eod_token,
+        eod_id=tokenizer.eod_id,
+        tokenizer_sha256=tokenizer_sha256,
+        splits=splits,
+        provenance=describe_origin(),
+        **facts,
+    )
 
 
 def describe_origin() -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neox_train.data.installation import describe_origin, install_dataset, scratch_folder
-from neox_train.data.manifest import Dropped, Manifest, Split, make_manifest
+from neox_train.data.installation import describe_tokens, install_dataset, scratch_folder
+from neox_train.data.manifest import Dropped, Manifest, Split
 from neox_train.data.mmap_files import MmapTokens
-from neox_train.data.shards import SplitWriter, store_dtype
+from neox_train.data.shards import SplitWriter
 from neox_train.data.sources import SourceFile, fingerprint_sources, summarise_sources, write_sources
 from neox_train.data.tokenizer import END_OF_DOCUMENT, TextTokenizer, load_tokenizer
 from neox_train.errors import DataError
@@ -51,16 +51,12 @@ def import_mmap(
         splits = {name: items.write(name, pairs.get(name, ()), prefixes.get(name)) for name in SPLITS}
         records = fingerprint_sources(_list_files(prefixes))
         write_sources(scratch.path, records)
-        manifest = make_manifest(
-            vocab_size=tokenizer.vocab_size,
-            dtype=store_dtype(tokenizer.vocab_size).name,
-            eod_token=tokenizer.eod_token,
-            eod_id=tokenizer.eod_id,
-            tokenizer_sha256=tokenizer_sha256,
-            splits=splits,
+        manifest = describe_tokens(
+            tokenizer,
+            tokenizer_sha256,
+            splits,
             sources=summarise_sources(records),
             dropped=Dropped(empty_documents=items.empty),
-            provenance=describe_origin(),
         )
         install_dataset(scratch, folder, manifest)
     if items.unclosed:
