@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from neox_train.config.architecture import Architecture
-from neox_train.config.optimizer_groups import cut_groups
+from neox_train.config.optimizer_groups import cut_groups, put_aligned_first
 from neox_train.config.parameters import Parameter, list_parameters
 from neox_train.config.stages import OUTPUT, owner_of
 from neox_train.memory.optimizers import StateKind, choose_states
@@ -122,7 +122,11 @@ def _build_groups(
     )
     return tuple(
         FlatGroup(
-            tuple(count_shard(p, tensor_parallel_size) for p in group.parameters),
+            tuple(
+                put_aligned_first(
+                    (count_shard(p, tensor_parallel_size) for p in group.parameters), count=lambda elements: elements
+                )
+            ),
             ranks,
             choose_states(optimizer, is_embedding=group.is_embedding, is_hidden_matrix=group.is_hidden_matrix),
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from neox_train.config.architecture import Architecture
-from neox_train.config.optimizer_groups import cut_groups
+from neox_train.config.optimizer_groups import cut_groups, put_aligned_first
 from neox_train.config.parameters import list_parameters
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def group_parameters(
     )
     return [
         {
-            "params": [parameters[entry.name] for entry in group.parameters],
+            "params": put_aligned_first(
+                [parameters[entry.name] for entry in group.parameters], count=lambda parameter: parameter.numel()
+            ),
             "weight_decay": config.weight_decay if group.decays else 0.0,
             **({STATE_BITS: 32} if group.is_embedding else {}),
             **({STEPPED_BY_MUON: True} if group.is_hidden_matrix and config.optimizer_type == "muon" else {}),

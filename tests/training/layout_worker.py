@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from neox_train.checkpoint.reader import restore_checkpoint
 from neox_train.checkpoint.state import TrainerState
@@ -70,6 +73,9 @@ def run_layout(job: dict[str, Any], name: str, context: RankContext) -> None:
 def main() -> None:
     """Train every layout of the job."""
     job = json.loads(Path(sys.argv[1]).read_text())
+    if torch.cuda.is_available() and os.environ["DS_ACCELERATOR"] != "cpu":
+        # DeepSpeed would bind the group to the GPU, which gloo cannot split.
+        torch.distributed.init_process_group("gloo")
     context = start_process_group("gloo")
     for name in job["layouts"]:
         run_layout(job, name, context)

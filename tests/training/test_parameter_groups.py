@@ -1,12 +1,14 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from torch import nn
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.config.schema import NeoxConfig
 from neox_train.model.gpt_neox import GPTNeoX
+from neox_train.training.flat_group import FlatGroup
 from neox_train.training.parameter_groups import STATE_BITS, STEPPED_BY_MUON, group_parameters
 from tests.training.synthetic import resolve
 
@@ -53,6 +55,20 @@ def test_without_decay_there_is_one_group(architecture: Architecture, config: Ne
 def test_a_model_of_another_table_is_a_fault(architecture: Architecture, config: NeoxConfig) -> None:
     with pytest.raises(ValueError, match="canonical table"):
         group_parameters(nn.Linear(2, 2), architecture, config)
+
+
+def test_norms_stay_aligned_in_a_flat_buffer_beside_biases_of_odd_sizes(dataset: DatasetFolder) -> None:
+    odd = resolve(
+        dataset, RunFolder("unused"), norm="rmsnorm", activation="swiglu", hidden_size=64, intermediate_size=90
+    )
+    architecture = Architecture.from_config(odd)
+    model = GPTNeoX(architecture)
+    widths = {parameter.numel() for name, parameter in model.named_parameters() if name.endswith(".bias")}
+    assert any(width % 8 for width in widths)
+    for group in group_parameters(model, architecture, odd):
+        FlatGroup(group["params"], shards=1, shard=0).cast(torch.bfloat16)
+    norms = [parameter for name, parameter in model.named_parameters() if "norm" in name]
+    assert norms and all(parameter.storage_offset() % 64 == 0 for parameter in norms)
 
 
 def test_groups_of_8_bit_states_are_no_larger_than_their_kernels_count(

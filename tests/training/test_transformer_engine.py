@@ -92,7 +92,6 @@ def test_losses_are_those_of_the_plain_layers(
         {"te_fp8_recipe": "blockwise"},
         {"te_fp8": True, "checkpoint_activations": True},
         {"te_fp8": True, "precision": "fp16"},
-        {"te_fp8_mha": True, "num_attention_heads": 2},
     ],
 )
 def test_fp8_runs_and_learns_as_16_bits_do(switch: dict[str, Any], dataset: DatasetFolder, alone: RankContext) -> None:

@@ -85,8 +85,11 @@ class TransformerEngineKeys(BaseModel):
     te_fp8_recipe: Literal["delayed", "current", "blockwise", "mxfp8"] | None = implemented(
         None, "New here: FP8 scaling recipe, delayed by default; naming one switches FP8 on."
     )
-    te_fp8_mha: bool = implemented(
-        False, "FP8 in attention too (head size 128, delayed scaling, compute capability 9.0); switches FP8 on."
+    te_fp8_mha: bool = refused(
+        False,
+        "FP8 in attention too; switches FP8 on.",
+        remedy="on an H200 its kernels are slower than those of 16 bits, and there is none for heads of 64; set "
+        "te_fp8: true",
     )
     te_fp8_format: Literal["e4m3", "hybrid"] = implemented(
         "hybrid", "Number format of FP8 (hybrid: e5m2 for gradients); does not switch FP8 on."
