@@ -38,6 +38,8 @@ class RunFacts:
     device: str
     mfu: float | None
     estimated_gib: float | None
+    compared_gib: float | None
+    """What of the estimate ``measured_gib`` measures: torch's tensors on a GPU, the process on a CPU."""
     measured_gib: float | None
     training_seconds: float | None
     wall_seconds: float | None
@@ -46,9 +48,9 @@ class RunFacts:
     @property
     def memory_error(self) -> float | None:
         """(estimate - measured) / measured."""
-        if self.estimated_gib is None or not self.measured_gib:
+        if self.compared_gib is None or not self.measured_gib:
             return None
-        return self.estimated_gib / self.measured_gib - 1
+        return self.compared_gib / self.measured_gib - 1
 
 
 def gather_facts(run: RunInputs, index: int) -> RunFacts:
@@ -77,6 +79,7 @@ def gather_facts(run: RunInputs, index: int) -> RunFacts:
         device=str(mapping(run.provenance, "profile").get("device", "cpu")),
         mfu=_median(train, "mfu"),
         estimated_gib=number(run.memory, "total_gib"),
+        compared_gib=number(run.memory, "measurable_gib", number(run.memory, "total_gib")),
         measured_gib=number(run.finished, "peak_memory_gib", _highest(train, "peak_memory_gib")),
         training_seconds=number(run.finished, "seconds", _metrics_seconds(run.metrics)),
         wall_seconds=_wall_seconds(attempts),

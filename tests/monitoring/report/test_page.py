@@ -101,6 +101,12 @@ def test_the_figures_are_those_of_the_files(results: Path):
     assert "0123456789ab" in text and "torch 2.13.0" in text
 
 
+def test_the_error_of_the_estimate_is_of_what_was_measured(results: Path):
+    file = RunFolder.of(results, "serial").memory_json
+    write_json(file, {**read_json(file), "measurable_gib": 0.749})
+    assert f"error +{100 * (0.749 / 0.742 - 1):.1f}\u202f%" in render(results)
+
+
 def test_scores_on_different_text_are_not_compared(results: Path):
     run = RunFolder.of(results, "parallel")
     evaluation = read_json(run.evaluation)
