@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from neox_train.config.decay_span import follows_length
-from neox_train.config.fp8 import uses_fp8
+from neox_train.config.fp8 import FP8_PARAMETERS, uses_fp8
 from neox_train.config.keys import read_status
 from neox_train.config.sections.data import DataKeys
 from neox_train.config.sections.logging import LoggingKeys, MonitorKeys, ProfilingKeys
@@ -57,17 +57,6 @@ _SAID_BY_DERIVED_VALUES = frozenset(
 BACKENDS = frozenset({"te_mha", "te_layernorm_mlp", "te_columnparallel", "te_rowparallel", "bias_gelu_fusion"})
 """Keys that say who computes a layer: the same architecture, and the same checkpoint, with either."""
 
-_FP8_PARAMETERS = frozenset(
-    {
-        "te_fp8_format",
-        "te_fp8_wgrad",
-        "te_fp8_amax_history_len",
-        "te_fp8_amax_compute_algo",
-        "te_fp8_margin",
-        "te_fp8_first_last_layers_bf16",
-    }
-)
-
 
 def select_training_relevant(config: NeoxConfig) -> dict[str, Any]:
     """Keys whose change makes another training: all but length, logging, validation, saving, paths, launching and
@@ -81,7 +70,7 @@ def select_training_relevant(config: NeoxConfig) -> dict[str, Any]:
     sections = frozenset[str]().union(*(section.model_fields for section in _SECTIONS_LEFT_OUT)) - _KEPT
     dropped = sections | BACKENDS | _LENGTH_AND_LAYOUT | _SAID_BY_DERIVED_VALUES
     if not uses_fp8(config):
-        dropped |= _FP8_PARAMETERS
+        dropped |= frozenset(FP8_PARAMETERS)
     fields = type(config).model_fields
     values = config.to_dict()
     values["lr_decay_iters" if follows_length(values) else "lr_decay_fraction"] = None

@@ -15,6 +15,16 @@ FP8_MULTIPLE = 16
 
 _FP8_HEAD_SIZE = 128
 
+FP8_PARAMETERS = (
+    "te_fp8_format",
+    "te_fp8_wgrad",
+    "te_fp8_amax_history_len",
+    "te_fp8_amax_compute_algo",
+    "te_fp8_margin",
+    "te_fp8_first_last_layers_bf16",
+)
+"""Keys that say how FP8 is done; none of them switches it on."""
+
 _TE_LAYERS = ("te_mha", "te_layernorm_mlp", "te_columnparallel", "te_rowparallel")
 _CLASSES = {
     "delayed": "DelayedScaling",

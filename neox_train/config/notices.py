@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from neox_train.config.fp8 import uses_fp8
+from neox_train.config.fp8 import FP8_PARAMETERS, uses_fp8
 from neox_train.config.keys import read_status
 from neox_train.config.schema import NeoxConfig, NeoxKeys
-
-_FP8_PARAMETERS = (
-    "te_fp8_format",
-    "te_fp8_wgrad",
-    "te_fp8_amax_history_len",
-    "te_fp8_amax_compute_algo",
-    "te_fp8_margin",
-    "te_fp8_first_last_layers_bf16",
-)
 
 
 def list_notices(config: NeoxConfig) -> list[str]:
@@ -30,7 +21,7 @@ def list_notices(config: NeoxConfig) -> list[str]:
 def _list_harmless(config: NeoxConfig) -> list[str]:
     sentences = []
     for name, field in NeoxKeys.model_fields.items():
-        if name not in config.places or name in _FP8_PARAMETERS or read_status(field) != "harmless":
+        if name not in config.places or name in FP8_PARAMETERS or read_status(field) != "harmless":
             continue
         if getattr(config, name) != field.get_default(call_default_factory=True):
             sentences.append(f"{config.places[name]}: {name} has no effect here: {field.description}")
@@ -62,7 +53,7 @@ def _note_without_effect(config: NeoxConfig) -> list[str]:
 
 
 def _note_fp8(config: NeoxConfig) -> list[str]:
-    written = [name for name in _FP8_PARAMETERS if name in config.places]
+    written = [name for name in FP8_PARAMETERS if name in config.places]
     if not written or uses_fp8(config):
         return []
     return [
