@@ -14,7 +14,7 @@ import pytest
 from neox_train.config.layout import DatasetFolder
 from tests.gloo import run_ranks
 
-pytestmark = [pytest.mark.gpu, pytest.mark.distributed]
+pytestmark = pytest.mark.gpu
 
 STEPS = 20
 MODEL: dict[str, Any] = {
