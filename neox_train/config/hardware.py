@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from neox_train.config.conflict import ConflictError
 from neox_train.config.fp8 import uses_fp8, uses_transformer_engine
 from neox_train.config.schema import NeoxConfig
+from neox_train.config.zeropp import list_quantised
 
 if TYPE_CHECKING:
     from neox_train.config.cluster import Cluster
@@ -52,6 +53,11 @@ def _require_cpu(config: NeoxConfig, cluster: Cluster) -> None:
             "te_layernorm_mlp",
         )
 
+    if quantised := list_quantised(config):
+        raise ConflictError(
+            f"{quantised[0]} needs a GPU, '{cluster.name}' has CPUs; remove it (zero_hpz_partition_size runs here)",
+            "zero_optimization",
+        )
     if config.bnb_paged:
         raise ConflictError(
             f"paged optimizer states need a GPU, '{cluster.name}' has CPUs; remove bnb_paged", "bnb_paged"

@@ -13,6 +13,7 @@ from neox_train.config.one_bit import ONE_BIT_TYPES, uses_one_bit
 from neox_train.config.reader import find_place, show_value
 from neox_train.config.reduction import list_reduction_problems
 from neox_train.config.schema import NeoxConfig, NeoxKeys
+from neox_train.config.zeropp import list_zeropp_problems
 from neox_train.errors import ConfigError, NotBuiltError
 
 if TYPE_CHECKING:
@@ -80,9 +81,7 @@ _BLOCKS_REFUSED = (
     "cpu_offload",
     "cpu_offload_param",
     "zenflow",
-    "zero_quantized_weights",
     "zero_quantized_nontrainable_weights",
-    "zero_quantized_gradients",
     "zeropp_loco_param",
 )
 
@@ -94,6 +93,7 @@ def list_unsupported(config: NeoxConfig) -> list[str]:
         *_list_outside_table(config),
         *_list_optimizer(config),
         *_list_zero(config),
+        *list_zeropp_problems(config),
         *_list_recomputation(config),
         *_list_transformer_engine(config),
         *_list_attention(config),

@@ -163,16 +163,26 @@ def _count_zero3(plan: RankPlan) -> GradientBytes:
     shares = [sum(-(-size // plan.data_parallel_size) for size in group.sizes) for group in groups]
     largest = max(size for group in groups for size in group.sizes)
     own = plan.weight_bytes * largest
+    secondary = count_secondary_partitions(plan)
     return GradientBytes(
         carried=0,
         carried_buffers=0,
         produced=own,
-        produced_buffers=0,
+        produced_buffers=secondary,
         reduced=own,
-        reduced_buffers=0,
+        reduced_buffers=secondary,
         stepped=0,
         step_temporaries=_FP32 * max(shares) + count_step_bytes(plan, shares),
     )
+
+
+def count_secondary_partitions(plan: RankPlan) -> int:
+    """Bytes of hpZ's second partition: made in the forward pass, dropped by the step."""
+    if plan.secondary_ranks == 1:
+        return 0
+    ranks = plan.data_parallel_size
+    cut = (size for group in list_groups(plan) for size in group.sizes if size > plan.persistence_threshold)
+    return plan.weight_bytes * sum(-(-size // ranks) * ranks // plan.secondary_ranks for size in cut)
 
 
 def _count_parameters(plan: RankPlan) -> int:

@@ -81,6 +81,8 @@ class RankPlan:
     compression: Compression = "none"
     """What replicas exchange in place of their gradients' sum."""
     powersgd_rank: int = 0
+    secondary_ranks: int = 1
+    """Ranks that share out ZeRO++'s second partition of the weights (hpZ); 1 without one."""
     te_attention: bool = False
     """Whether the norm, projections and attention of a layer's first half are Transformer Engine's."""
     te_mlp: bool = False
@@ -175,6 +177,7 @@ def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
         loss_chunk_tokens=choice.loss_chunk_tokens,
         compression=_read_compression(config),
         powersgd_rank=config.powersgd_rank,
+        secondary_ranks=int(zero.get("zero_hpz_partition_size") or 1),
         te_attention=config.te_mha,
         te_mlp=config.te_layernorm_mlp,
         te_columns=config.te_columnparallel,

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from neox_train.config.architecture import Architecture
 from neox_train.config.deepspeed import deepspeed_json, flat_masters_json
 from neox_train.config.implementations import Implementations
+from neox_train.config.zeropp import list_quantised
 from neox_train.errors import ConfigError
 from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.model.initialisation import initialise
@@ -49,6 +50,7 @@ def build_engine(
     import deepspeed
 
     _refuse_fp16_on_cpu(config, context)
+    _refuse_quantised_on_cpu(config, context)
     grid = context.grid
     # Tensor-parallel peers draw alike: what they hold alike is dropped out alike.
     seed_random_streams(config.seed + context.rank // grid.shape.tp)
@@ -162,6 +164,11 @@ def describe_precision(engine: DeepSpeedEngine) -> str:
 def _refuse_fp16_on_cpu(config: NeoxConfig, context: RankContext) -> None:
     if config.precision == "fp16" and context.device.type == "cpu":
         raise ConfigError("fp16 does not train on this CPU; set `precision: bfloat16` (and remove the `fp16` block)")
+
+
+def _refuse_quantised_on_cpu(config: NeoxConfig, context: RankContext) -> None:
+    if context.device.type == "cpu" and (quantised := list_quantised(config)):
+        raise ConfigError(f"{quantised[0]} needs a GPU, and this process has none; remove it")
 
 
 def _check_for_overflow_everywhere(engine: DeepSpeedEngine) -> None:

@@ -8,13 +8,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.distributed
 
 from neox_train.config.grid import AXES, GridShape
 from neox_train.training.payload import KINDS, count_payload
+
+Mark = Any
+"""A moment: of the process in seconds, or an event on the computing stream."""
+Span = Literal["exposed_seconds", "in_flight_seconds"]
 
 
 @dataclass(slots=True)
@@ -26,7 +30,23 @@ class Traffic:
     wire_bytes: float = 0.0
     exposed_seconds: float = 0.0
     """Time that the computing stream, or under gloo the process, waited: what overlapped is not in it."""
+    in_flight_seconds: float = 0.0
+    """From each call to the end of its wait: no less than the collective itself took."""
     dtypes: set[str] = field(default_factory=set)
+
+    def describe(self) -> dict[str, Any]:
+        """As metrics.jsonl has it; the rates are None where nothing took time."""
+        flown = self.in_flight_seconds
+        return {
+            "calls": self.calls,
+            "payload_bytes": self.payload_bytes,
+            "wire_bytes": round(self.wire_bytes),
+            "exposed_seconds": self.exposed_seconds,
+            "in_flight_seconds": flown,
+            "bus_gb_per_second": self.wire_bytes / flown / 1e9 if flown else None,
+            "overlap_fraction": max(0.0, 1 - self.exposed_seconds / flown) if flown else None,
+            "dtypes": sorted(self.dtypes),
+        }
 
 
 class TrafficMeter:
@@ -41,21 +61,12 @@ class TrafficMeter:
         self._group_names = {ranks: axis for axis in AXES for ranks in shape.list_groups(axis) if len(ranks) > 1}
         self._known: dict[int, tuple[str, int]] = {}
         self._totals: dict[str, Traffic] = {}
-        self._events: list[tuple[Traffic, torch.cuda.Event, torch.cuda.Event]] = []
+        self._events: list[tuple[Traffic, Span, Any, Any]] = []
 
     def take(self) -> dict[str, dict[str, Any]]:
         """Totals since the last call under ``group.kind`` names; the next call starts from nothing."""
         self._read_events()
-        taken = {
-            name: {
-                "calls": traffic.calls,
-                "payload_bytes": traffic.payload_bytes,
-                "wire_bytes": round(traffic.wire_bytes),
-                "exposed_seconds": traffic.exposed_seconds,
-                "dtypes": sorted(traffic.dtypes),
-            }
-            for name, traffic in sorted(self._totals.items())
-        }
+        taken = {name: traffic.describe() for name, traffic in sorted(self._totals.items())}
         self._totals = {}
         return taken
 
@@ -70,23 +81,39 @@ class TrafficMeter:
         traffic.payload_bytes += payload.payload_bytes
         traffic.wire_bytes += payload.wire_bytes
         traffic.dtypes.add(payload.dtype)
+        began = self.mark()
         with self.exposed(traffic):
             work = call()
-        return work if work is None else _TimedWork(work, self, traffic)
+        if work is not None:
+            return _TimedWork(work, self, traffic, began)
+        self.add_flight(traffic, began)
+        return None
 
     @contextmanager
     def exposed(self, traffic: Traffic) -> Iterator[None]:
         """Add to ``traffic`` the time between the two ends of the block on the computing stream or process."""
-        if self._device.type != "cuda":
-            began = time.perf_counter()
-            yield
-            traffic.exposed_seconds += time.perf_counter() - began
-            return
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
+        began = self.mark()
         yield
-        end.record()
-        self._events.append((traffic, begin, end))
+        self._add_span(traffic, "exposed_seconds", began)
+
+    def mark(self) -> Mark:
+        """This moment on the computing stream or process."""
+        if self._device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def add_flight(self, traffic: Traffic, began: Mark) -> None:
+        """Count a collective called at ``began`` as over by now."""
+        self._add_span(traffic, "in_flight_seconds", began)
+
+    def _add_span(self, traffic: Traffic, name: Span, began: Mark) -> None:
+        ended = self.mark()
+        if isinstance(began, float) and isinstance(ended, float):
+            setattr(traffic, name, getattr(traffic, name) + ended - began)
+        else:
+            self._events.append((traffic, name, began, ended))
 
     def _describe(self, group: Any) -> tuple[str, int]:
         key = id(group)
@@ -98,24 +125,40 @@ class TrafficMeter:
         return self._known[key]
 
     def _read_events(self) -> None:
-        for traffic, begin, end in self._events:
-            end.synchronize()
-            traffic.exposed_seconds += begin.elapsed_time(end) / 1000
+        for traffic, name, began, ended in self._events:
+            ended.synchronize()
+            setattr(traffic, name, getattr(traffic, name) + began.elapsed_time(ended) / 1000)
         self._events = []
 
 
 class _TimedWork:
     """A collective under way; what it does not overlap shows in the time its ``wait`` takes."""
 
-    def __init__(self, work: Any, meter: TrafficMeter, traffic: Traffic) -> None:
-        self._work, self._meter, self._traffic = work, meter, traffic
+    def __init__(self, work: Any, meter: TrafficMeter, traffic: Traffic, began: Mark) -> None:
+        self._work, self._meter, self._traffic, self._began = work, meter, traffic, began
+        self._is_over = False
 
     def wait(self, *args: Any, **kwargs: Any) -> Any:
         with self._meter.exposed(self._traffic):
-            return self._work.wait(*args, **kwargs)
+            result = self._work.wait(*args, **kwargs)
+        self.land()
+        return result
+
+    def land(self) -> None:
+        """Count the time since the call, once."""
+        if not self._is_over:
+            self._is_over = True
+            self._meter.add_flight(self._traffic, self._began)
 
     def get_future(self) -> Any:
-        return _TimedFuture(self._work.get_future(), self._meter, self._traffic)
+        return _TimedFuture(self._work.get_future(), self)
+
+    def wait_for(self, future: Any) -> Any:
+        """The value of this work's future."""
+        with self._meter.exposed(self._traffic):
+            value = future.wait()
+        self.land()
+        return value
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._work, name)
@@ -124,12 +167,11 @@ class _TimedWork:
 class _TimedFuture:
     """The future of a collective under way."""
 
-    def __init__(self, future: Any, meter: TrafficMeter, traffic: Traffic) -> None:
-        self._future, self._meter, self._traffic = future, meter, traffic
+    def __init__(self, future: Any, work: _TimedWork) -> None:
+        self._future, self._work = future, work
 
     def wait(self) -> Any:
-        with self._meter.exposed(self._traffic):
-            return self._future.wait()
+        return self._work.wait_for(self._future)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._future, name)

@@ -15,5 +15,6 @@ def place_on_grid(context: RankContext, config: Any) -> RankContext:
     import deepspeed.utils.groups
 
     deepspeed.utils.groups.mpu = None
+    deepspeed.utils.groups._ZERO_PARAM_INTRA_PARALLEL_GROUP = None
     shape = GridShape(pp=max(1, config.pipe_parallel_size), dp=config.data_parallel_size, tp=config.model_parallel_size)
     return dataclasses.replace(context, grid=build_grid(shape, context.rank))

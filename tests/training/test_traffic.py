@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from neox_train.config.grid import GridShape
 from neox_train.training.traffic import TrafficMeter, start_metering, stop_metering
 
 RANKS = 4
+OVERLAP_SECONDS = 0.2
 
 
 def _run(rank: int, port: int) -> None:
@@ -28,6 +30,7 @@ def _run(rank: int, port: int) -> None:
     torch.distributed.all_reduce(whole)
     assert whole.tolist() == [6.0] * 6
     waiting = torch.distributed.all_reduce(whole, group=pairs[rank // 2], async_op=True)
+    time.sleep(OVERLAP_SECONDS)
     waiting.wait()
     assert waiting.is_completed()
     gathered = torch.empty(8, dtype=torch.bfloat16)
@@ -48,6 +51,15 @@ def _run(rank: int, port: int) -> None:
     assert figures == (expected | {"tp.send": (1, 12, 12)} if rank == 0 else expected)
     assert taken["world.all_gather_into_tensor"]["dtypes"] == ["bfloat16"]
     assert all(one["exposed_seconds"] > 0 for one in taken.values())
+    overlapped = taken["tp.all_reduce"]
+    assert overlapped["in_flight_seconds"] >= OVERLAP_SECONDS
+    assert overlapped["overlap_fraction"] == pytest.approx(
+        1 - overlapped["exposed_seconds"] / overlapped["in_flight_seconds"]
+    )
+    assert overlapped["overlap_fraction"] > 0.5
+    alone = taken["world.all_reduce"]
+    assert alone["overlap_fraction"] < 0.5
+    assert alone["bus_gb_per_second"] == pytest.approx(36 / alone["in_flight_seconds"] / 1e9)
     assert meter.take() == {}
     stop_metering()
     assert torch.distributed.all_reduce is untouched

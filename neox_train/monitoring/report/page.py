@@ -8,6 +8,7 @@ from pathlib import Path
 import neox_train
 from neox_train.files import write_text
 from neox_train.monitoring.markup import Html, element, join
+from neox_train.monitoring.report.communication import write_communication
 from neox_train.monitoring.report.configuration import write_configuration
 from neox_train.monitoring.report.continuations import write_continuations
 from neox_train.monitoring.report.curves import write_curves
@@ -60,6 +61,7 @@ def render_page(inputs: ReportInputs, *, now: datetime | None = None) -> str:
             write_runs(facts),
             write_curves(pairs),
             write_memory(pairs),
+            write_communication(pairs),
             write_parity(pairs),
             write_continuations(pairs),
             element("div", [write_dataset(dataset) for dataset in inputs.datasets], id="datasets"),

@@ -27,6 +27,10 @@ from neox_train.training.step import measure_validation_loss, run_step
 from tests.training.grids import place_on_grid
 from tests.training.synthetic import resolve
 
+OBSERVED = ("overlap_comm", "reduce_scatter", "round_robin_gradients", "contiguous_gradients")
+"""Attributes in which DeepSpeed's ZeRO optimizers hold what they were told."""
+largest: list[float] = []
+
 
 def train(job: dict[str, Any], name: str, context: RankContext, *, resume: bool = False) -> dict[str, Any]:
     """What the training did; ``resume`` starts it at the checkpoint of the one before."""
@@ -44,19 +48,24 @@ def train(job: dict[str, Any], name: str, context: RankContext, *, resume: bool 
     if poison_at is not None and context.rank == 1:
         own = next(p for key, p in model.named_parameters() if key.endswith("mlp.linear1.weight"))
         own.register_hook(lambda gradient: gradient * math.nan if state.step == poison_at else gradient)
+    secondary_bytes = watch_secondary(engine.optimizer, model)
     batches = data.train_batches(config, context, state.step * config.train_batch_size)
-    seen: dict[str, Any] = {"losses": [], "applied": [], "traffic": []}
+    seen: dict[str, Any] = {"losses": [], "applied": [], "traffic": [], "largest_sent": []}
+    seen["engine"] = {name: getattr(engine.optimizer, name, None) for name in OBSERVED}
     while state.step < job["steps"]:
         context.traffic.take()
+        largest.clear()
         result = run_step(engine, batches, lr=lr, context=context)
         state.step += 1
         seen["losses"].append(result.loss)
+        seen["largest_sent"].append(max(largest, default=0.0))
         seen["applied"].append(result.update.applied)
         seen["traffic"].append(context.traffic.take())
         if state.step == job["save_at"] and not resume:
             save_checkpoint(run.checkpoints, engine=engine, model=model, config=config, trainer=state, digests={})
     if compression := find_compression(engine):
         compression.finish_training()
+    seen["secondary_bytes"] = max(secondary_bytes, default=0)
     weights = torch.cat([parameter.detach().reshape(-1).double() for parameter in model.parameters()])
     sums = [torch.zeros_like(weights) for _ in range(context.world_size)]
     torch.distributed.all_gather(sums, weights)
@@ -71,10 +80,38 @@ def train(job: dict[str, Any], name: str, context: RankContext, *, resume: bool 
     return seen
 
 
+def watch_values(all_reduce: Any) -> None:
+    """Keep the largest gradient that goes into every sum of a buffer (a few numbers are other things)."""
+
+    def watched(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if tensor.numel() > 1000 and tensor.is_floating_point():
+            largest.append(float(tensor.abs().max()))
+        return all_reduce(tensor, *args, **kwargs)
+
+    torch.distributed.all_reduce = watched
+
+
+def watch_secondary(optimizer: Any, model: torch.nn.Module) -> list[int]:
+    """Filled with the bytes of hpZ's second partitions at the end of every backward pass, before they are dropped."""
+    seen: list[int] = []
+    if not hasattr(optimizer, "invalidate_secondary_tensor"):
+        return seen
+    drop = optimizer.invalidate_secondary_tensor
+
+    def look_and_drop() -> None:
+        kept = [getattr(parameter, "ds_secondary_tensor", None) for parameter in model.parameters()]
+        seen.append(sum(own.numel() * own.element_size() for own in kept if own is not None))
+        drop()
+
+    optimizer.invalidate_secondary_tensor = look_and_drop
+    return seen
+
+
 def main() -> None:
     """Train every method of the job."""
     job = json.loads(Path(sys.argv[1]).read_text())
     context = start_process_group("gloo")
+    watch_values(torch.distributed.all_reduce)
     for name in job["methods"]:
         record = {"whole": train(job, name, context), "resumed": train(job, name, context, resume=True)}
         if context.is_main:
