@@ -36,7 +36,7 @@ _MODEL: dict[str, Any] = {
     "distributed_backend": "gloo",
 }
 _ADAM: dict[str, Any] = {"type": "Adam", "params": {"lr": 0.002, "betas": [0.9, 0.95], "eps": 1.0e-8}}
-_LAMB: dict[str, Any] = {"type": "OneBitLamb", "params": {"lr": 0.02, "betas": [0.9, 0.95], "eps": 1.0e-8}}
+_LAMB: dict[str, Any] = {"type": "OneBitLamb", "params": {"lr": 0.02, "betas": [0.9, 0.999], "eps": 1.0e-8}}
 METHODS: dict[str, dict[str, Any]] = {
     "none": {},
     "bf16": {"gradient_compression": "bf16"},

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _SWITCHES = ("adam_freeze_key", "lamb_freeze_key", "freeze_key", "reinitial_error_buffer")
 """Attributes in which the optimizers keep their phase."""
 _BUCKET_ELEMENTS = 500_000_000
+_FLOOR = 0.1
+"""Of a tensor's mean second moment; smaller ones are raised to it."""
 
 
 class OneBit:
@@ -35,6 +37,7 @@ class OneBit:
         self._optimizer: Any = state.optimizer
         self._switch = self._optimizer.deepspeed
         self._masters = [held.tensor.detach() for held in state.held]
+        self._is_floored = False
         allocate_states(self._optimizer)
 
     @torch.no_grad()
@@ -43,8 +46,23 @@ class OneBit:
         if agree_on_finite(gradients, self._group) and self._switch.enable_backward_allreduce:
             self._engine._reduce_non_expert_gradients(list(gradients), _BUCKET_ELEMENTS)
 
+    @torch.no_grad()
     def finish_step(self) -> None:
-        """Nothing is left to do."""
+        """Raise small second moments as soon as signs take the place of gradients, and where they still move, again.
+
+        Signs have no zero: a row of the embeddings whose token has not come up yet has a second moment of 0 and would
+        be divided by epsilon.
+        """
+        if self._switch.enable_backward_allreduce or (self._is_floored and not self._moves_second_moments):
+            return
+        self._is_floored = True
+        for held in self._state.held:
+            second = self._optimizer.state[held.tensor]["exp_avg_sq"]
+            second.clamp_(min=_FLOOR * float(second.mean()))
+
+    @property
+    def _moves_second_moments(self) -> bool:
+        return isinstance(self._optimizer, ZeroOneAdam) and not self._optimizer.freeze_key
 
     @torch.no_grad()
     def finish_training(self) -> None:
@@ -106,10 +124,10 @@ class OneBit:
 
     def _read_phase(self) -> list[int]:
         phase = [int(getattr(self._optimizer, name, False)) for name in _SWITCHES]
-        return [*phase, int(self._switch.enable_backward_allreduce)]
+        return [*phase, int(self._switch.enable_backward_allreduce), int(self._is_floored)]
 
     def _write_phase(self, phase: list[int]) -> None:
-        *switches, self._switch.enable_backward_allreduce = (bool(value) for value in phase)
+        *switches, self._switch.enable_backward_allreduce, self._is_floored = (bool(value) for value in phase)
         for name, value in zip(_SWITCHES, switches, strict=True):
             if hasattr(self._optimizer, name):
                 setattr(self._optimizer, name, value)
