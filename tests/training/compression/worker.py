@@ -72,7 +72,7 @@ def train(job: dict[str, Any], name: str, context: RankContext, *, resume: bool 
     seen["replicas_equal"] = all(torch.equal(other, sums[0]) for other in sums)
     seen["weights"] = weights.sum().item()
     seen["parameters"] = weights.numel()
-    seen["largest_weight"] = weights.abs().max().item()
+    seen["largest_weight"] = max(weights.abs().tolist(), default=0.0)
     if compression:
         with compression.capture() as tensors:
             seen["own_bytes"] = sum(value.numel() * value.element_size() for value in tensors.values())
