@@ -95,7 +95,7 @@ def tokenizer(
     tiktoken: Annotated[Path | None, typer.Option(help="A .tiktoken rank file.")] = None,
     pattern: Annotated[str, typer.Option(help="For tiktoken: gpt2, cl100k_base or a regular expression.")] = "gpt2",
     end_of_document_id: Annotated[int | None, typer.Option(help="For tiktoken: its id, if not the next.")] = None,
-    sentencepiece: Annotated[Path | None, typer.Option(help="A SentencePiece .model (BPE with byte fallback).")] = None,
+    sentencepiece: Annotated[Path | None, typer.Option(help="A SentencePiece .model, BPE or unigram.")] = None,
     byte: Annotated[bool, typer.Option("--byte", help="One token a byte; end of document 256.")] = False,
     character: Annotated[
         bool, typer.Option("--character", help="GPT-NeoX's CharLevelTokenizer: one token a byte; end of document 0.")
@@ -115,7 +115,9 @@ def tokenizer(
     elif tiktoken is not None:
         made = formats.read_tiktoken(tiktoken, pattern, end_of_document, end_of_document_id)
     elif sentencepiece is not None:
-        made = formats.read_sentencepiece(sentencepiece, end_of_document)
+        from neox_train.data.sentencepiece_model import read_sentencepiece
+
+        made = read_sentencepiece(sentencepiece, end_of_document)
     elif character:
         made = formats.make_character_tokenizer(end_of_document)
     else:

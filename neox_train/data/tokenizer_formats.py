@@ -1,10 +1,9 @@
-"""Tokenizers in other formats as a Hugging Face tokenizer: GPT-2's files, tiktoken's, SentencePiece's, plain bytes."""
+"""Tokenizers in other formats as a Hugging Face tokenizer: GPT-2's files, tiktoken's, plain bytes."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ def read_gpt2(vocabulary: Path, merges: Path, eod_token: str) -> Tokenizer:
     except Exception as error:
         # The library raises plain Exception for whatever its parser finds wrong.
         raise DataError(
-            f"{vocabulary} and {merges} are no GPT-2 vocabulary and merges ({_first_line(error)})"
+            f"{vocabulary} and {merges} are no GPT-2 vocabulary and merges ({first_line(error)})"
         ) from error
     return _finish(tokenizer, PATTERNS["gpt2"], eod_token)
 
@@ -61,33 +60,6 @@ def read_tiktoken(path: Path, pattern: str, eod_token: str, eod_id: int | None =
         raise DataError(f"{path}: id {eod_id} is taken by a token of the file; give another end-of-document id")
     tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=True))
     return _finish(tokenizer, PATTERNS.get(pattern, pattern), eod_token)
-
-
-def read_sentencepiece(path: Path, eod_token: str) -> Tokenizer:
-    """The tokenizer of a SentencePiece ``.model``: BPE with byte fallback, as Llama's; DataError for any other.
-
-    gigatoken reads the file; the decoder is added here, and gives the text back less the space that encoding put in
-    front.
-    """
-    import gigatoken
-    from tokenizers import Tokenizer, decoders
-
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); correct the path") from error
-    try:
-        described = json.loads(gigatoken.Tokenizer.from_sentencepiece(content)._hf_json)
-    except Exception as error:
-        # The library raises ValueError, IndexError and others for a file it does not read.
-        raise DataError(f"{path} is no SentencePiece model of BPE with byte fallback ({_first_line(error)})") from error
-    tokenizer = Tokenizer.from_str(json.dumps(described))
-    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-    if "Prepend" in json.dumps(described["normalizer"]):
-        steps.append(decoders.Strip(" ", 1, 0))
-    tokenizer.decoder = decoders.Sequence(steps)
-    tokenizer.add_special_tokens([eod_token])
-    return tokenizer
 
 
 def make_byte_tokenizer(eod_token: str) -> Tokenizer:
@@ -126,7 +98,7 @@ def _finish(tokenizer: Tokenizer, pattern: str, eod_token: str) -> Tokenizer:
         split = pre_tokenizers.Split(Regex(pattern), "isolated")
     except Exception as error:
         raise DataError(
-            f"the pattern {pattern!r} is no regular expression ({_first_line(error)}); correct it"
+            f"the pattern {pattern!r} is no regular expression ({first_line(error)}); correct it"
         ) from error
     by_regex = pre_tokenizers.ByteLevel(add_prefix_space=False)
     by_split = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
@@ -136,7 +108,8 @@ def _finish(tokenizer: Tokenizer, pattern: str, eod_token: str) -> Tokenizer:
     return tokenizer
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What a library's message begins with, or the error's name."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 

@@ -6,14 +6,12 @@ import pytest
 from gigatoken.gigatoken_rs import BPETokenizer
 
 from neox_train.data.cutting import can_cut
-from neox_train.data.fast_encoder import FastEncoder
 from neox_train.data.tokenizer import TextTokenizer
 from neox_train.data.tokenizer_formats import (
     byte_letters,
     make_byte_tokenizer,
     make_character_tokenizer,
     read_gpt2,
-    read_sentencepiece,
     read_tiktoken,
 )
 from neox_train.data.tokenizer_training import train_byte_level_bpe
@@ -104,22 +102,3 @@ def test_characters_have_gpt_neoxs_ids():
     tokenizer = TextTokenizer(made, END, "made")
     assert [tokenizer.decode(ids) for ids in ids_of(made)] == ALL
     assert can_cut(tokenizer.to_json())
-
-
-def test_a_sentencepiece_model_gives_the_ids_that_sentencepiece_gave(cases):
-    """The model and the ids were made by sentencepiece itself: BPE, byte fallback, 330 pieces."""
-    made = read_sentencepiece(cases / "sentencepiece.model", "</s>")
-    recorded = json.loads((cases / "sentencepiece-ids.json").read_text())
-    slow = TextTokenizer(made, "</s>", "made")
-    texts = [text for text, _ in recorded]
-    assert slow.encode_batch(texts) == [ids for _, ids in recorded]
-    assert [slow.decode(ids) for _, ids in recorded] == texts
-    fast = FastEncoder(slow).encode(texts)
-    assert [fast[index].tolist() for index in range(len(fast))] == [ids for _, ids in recorded]
-
-
-@pytest.mark.parametrize("content", [b"", b"text", bytes(100)])
-def test_another_file_is_no_sentencepiece_model(tmp_path, content):
-    (tmp_path / "bad.model").write_bytes(content)
-    with pytest.raises(DataError, match=r"bad\.model is no SentencePiece model"):
-        read_sentencepiece(tmp_path / "bad.model", "</s>")
