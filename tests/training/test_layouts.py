@@ -115,6 +115,8 @@ MORE: dict[int, dict[str, dict[str, Any]]] = {
         "neox-pp2-zero1-gas4": {**NEOX, **PIPELINE, **zero(1), "gradient_accumulation_steps": 4},
     },
     4: {
+        "neox-tp2-dp2-sparse": {**NEOX, **TENSOR, **zero(0), "sparse_gradients": True},
+        "neox-sp2-dp2-sparse": {**NEOX, **SEQUENCE, **zero(0), "sparse_gradients": True},
         "neox-pp2-dp2": {**NEOX, **PIPELINE, "gradient_accumulation_steps": 2},
         "sinusoidal-pp2-sp2": {**SINUSOIDAL, **PIPELINE, **SEQUENCE},
         "anew-pp2-sp2": {**ANEW, **PIPELINE, **SEQUENCE, "gradient_accumulation_steps": 2},
