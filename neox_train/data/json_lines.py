@@ -22,6 +22,7 @@ def read_json_lines(file: SourceFile, text_keys: Sequence[str], tally: Tally) ->
     counts the line in ``tally``, of which nothing is yielded then.
     """
     number = offset = 0
+    rejected = tally.skipped
     documents: list[AnyDocument]
     with open_source(file, tally) as stream:
         while line := stream.readline(limits.LONG_DOCUMENT_BYTES):
@@ -50,7 +51,7 @@ def read_json_lines(file: SourceFile, text_keys: Sequence[str], tally: Tally) ->
                 tally.reject(f"{place}: {error}")
             else:
                 yield from documents
-    if number == 0:
+    if number == 0 and tally.skipped == rejected:
         tally.reject(f"{file.name} is empty; remove it from `source.files` or put documents into it")
 
 

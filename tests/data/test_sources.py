@@ -85,6 +85,13 @@ def test_a_bad_line_names_file_and_line(tmp_path, line, words):
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_that_is_no_archive_counts_once(tmp_path):
+    (tmp_path / "a.jsonl.gz").write_bytes(b"no archive")
+    (tmp_path / "b.jsonl").write_bytes(LINES)
+    documents, tally = read(files(tmp_path / "*", on_error="skip"))
+    assert len(documents) == 5 and tally.skipped == 1
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
 def test_an_empty_file_is_one_sentence(tmp_path, name):
     (tmp_path / name).write_bytes(b"")
