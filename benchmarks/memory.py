@@ -18,7 +18,7 @@ from benchmarks.memory_pool import Job, run_jobs
 from benchmarks.memory_rivals import list_rivals
 from benchmarks.memory_rows import MemoryRow, find_rows, vocab_size
 from benchmarks.token_store import write_store
-from benchmarks.train_step import _versions
+from benchmarks.train_step import list_versions
 from neox_train.config.cluster import Cluster, load_cluster
 from neox_train.config.layout import RunFolder
 from neox_train.config.run import resolve_files
@@ -56,7 +56,7 @@ def main() -> None:
         for name, record in records.items():
             _write(arguments.output, {**record, "rivals_bytes": list_rivals(plans[name])})
         return
-    versions = _versions()
+    versions = list_versions()
     for job, result in run_jobs(
         jobs,
         gpu_gib=arguments.gpu_gib,

@@ -40,7 +40,7 @@ def main() -> None:
         began = time.monotonic()
         row = find_row(name)
         result = _measure(row, number, arguments)
-        record = {"row": name, "commit": arguments.commit, "versions": _versions(), **result}
+        record = {"row": name, "commit": arguments.commit, "versions": list_versions(), **result}
         with arguments.output.open("a") as output:
             output.write(json.dumps(record) + "\n")
         _say(name, result, time.monotonic() - began)
@@ -84,7 +84,8 @@ def _measure_peer(row: Row, arguments: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def _versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
+    """Installed versions of the packages that a row depends on."""
     found = {}
     for name in _PACKAGES:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -58,11 +57,11 @@ def _cut_by_size(parameters: list[Parameter]) -> list[tuple[Parameter, ...]]:
     parts: list[list[Parameter]] = []
     elements = 0
     for parameter in parameters:
-        if not parts or elements + math.prod(parameter.shape) > EIGHT_BIT_GROUP_ELEMENTS:
+        if not parts or elements + parameter.count > EIGHT_BIT_GROUP_ELEMENTS:
             parts.append([])
             elements = 0
         parts[-1].append(parameter)
-        elements += math.prod(parameter.shape)
+        elements += parameter.count
     return [tuple(part) for part in parts]
 
 
