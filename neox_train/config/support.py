@@ -160,13 +160,10 @@ def _list_optimizer(config: NeoxConfig) -> list[str]:
 
 
 def _list_muon(config: NeoxConfig) -> list[str]:
-    """Muon orthogonalises whole matrices: no rank may hold a part of one."""
-    problems = []
-    if config.zero_stage > 0:
-        problems.append("optimizer.type Muon with zero_optimization.stage above 0 (set stage: 0)")
+    """Muon orthogonalises whole matrices: ZeRO's slices are put together for it, tensor-parallel ones are not."""
     if config.model_parallel_size > 1:
-        problems.append("optimizer.type Muon with model_parallel_size above 1 (set 1)")
-    return problems
+        return ["optimizer.type Muon with model_parallel_size above 1 (set 1; ZeRO and pipeline stages go with Muon)"]
+    return []
 
 
 def _list_zero(config: NeoxConfig) -> list[str]:

@@ -6,11 +6,12 @@ textbook formula takes off for ZeRO 1 comes back in the reduction buffers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from neox_train.memory.compression import count_compressed_reduction, count_exchange, count_synchronisation
-from neox_train.memory.groups import count_share_bytes, list_groups
-from neox_train.memory.optimizers import count_muon_bytes, count_step_bytes
+from neox_train.memory.groups import FlatGroup, count_share_bytes, list_groups
+from neox_train.memory.optimizers import count_cut_muon_bytes, count_muon_bytes, count_step_bytes
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.states import choose_wrapper
 
@@ -119,7 +120,7 @@ def _count_bf16(plan: RankPlan) -> GradientBytes:
         reduced=own,
         reduced_buffers=joined + wire,
         stepped=own,
-        step_temporaries=count_step_bytes(plan, [group.partition for group in groups]),
+        step_temporaries=max(count_step_bytes(plan, [group.partition for group in groups]), _count_cut_muon(groups)),
     )
 
 
@@ -153,7 +154,7 @@ def _count_zero12(plan: RankPlan) -> GradientBytes:
         reduced=share,
         reduced_buffers=bucket + copy,
         stepped=share,
-        step_temporaries=widened + max(narrow, count_step_bytes(plan, partitions)),
+        step_temporaries=widened + max(narrow, count_step_bytes(plan, partitions), _count_cut_muon(groups)),
     )
 
 
@@ -172,7 +173,7 @@ def _count_zero3(plan: RankPlan) -> GradientBytes:
         reduced=own,
         reduced_buffers=secondary,
         stepped=0,
-        step_temporaries=_FP32 * max(shares) + count_step_bytes(plan, shares),
+        step_temporaries=_FP32 * max(shares) + max(count_step_bytes(plan, shares), _count_cut_muon(groups)),
     )
 
 
@@ -183,6 +184,12 @@ def count_secondary_partitions(plan: RankPlan) -> int:
     ranks = plan.data_parallel_size
     cut = (size for group in list_groups(plan) for size in group.sizes if size > plan.persistence_threshold)
     return plan.weight_bytes * sum(-(-size // ranks) * ranks // plan.secondary_ranks for size in cut)
+
+
+def _count_cut_muon(groups: Iterable[FlatGroup]) -> int:
+    return max(
+        (count_cut_muon_bytes(group.partition, group.sizes) for group in groups if group.states == "muon"), default=0
+    )
 
 
 def _count_parameters(plan: RankPlan) -> int:

@@ -11,6 +11,8 @@ _FP32 = 4
 _BF16 = 2
 _STEP_SCALAR = 4
 """torch keeps the step count of AdamW as one fp32 scalar a tensor."""
+MUON_EXCHANGE_ELEMENTS = 2**26
+"""Elements of the cut matrices that ranks put together at once for Muon, unless one matrix alone is larger."""
 _BLOCK = 256
 """bitsandbytes scales blocks of this many elements."""
 _MIN_8BIT = 4096
@@ -74,6 +76,19 @@ def count_muon_bytes(matrices: Iterable[int]) -> int:
     The fp32 mix of gradient and momentum, two bf16 matrices of its shape, and two bf16 products of its shorter side.
     """
     return (_FP32 + 2 * _BF16 + 2 * _BF16) * max(matrices, default=0)
+
+
+def count_cut_muon_bytes(partition: int, matrices: Iterable[int]) -> int:
+    """Bytes of temporary tensors of Muon's update of ``partition`` elements of a flat group, at most.
+
+    The mix of gradient and momentum of all, the bf16 matrices that ranks exchange at once, and for the largest matrix,
+    beside what its update needs anyway, fp32 copies of its weights, its input and its momentum.
+    """
+    sizes = list(matrices)
+    if not sizes:
+        return 0
+    exchanged = min(sum(sizes), max(MUON_EXCHANGE_ELEMENTS, *sizes))
+    return _FP32 * partition + _BF16 * exchanged + 3 * _FP32 * max(sizes) + count_muon_bytes(sizes)
 
 
 def _count_8bit(size: int) -> int:

@@ -28,6 +28,7 @@ from neox_train.training.distributed import RankContext
 from neox_train.training.flat_engine import attach_flat_masters, build_flat_masters
 from neox_train.training.flat_masters import FlatMasters
 from neox_train.training.grid import ParallelGrid
+from neox_train.training.muon import MuonWithAdamW
 from neox_train.training.optimizer import build_optimizer
 from neox_train.training.parameter_groups import group_parameters
 from neox_train.training.sharded_gather import gather_one_by_one
@@ -79,6 +80,10 @@ def build_engine(
         )
     if isinstance(optimizer, FlatMasters):
         attach_flat_masters(engine, optimizer, config)
+    if isinstance(optimizer, MuonWithAdamW):
+        from neox_train.training.muon_shards import attach_muon_shards
+
+        attach_muon_shards(engine, model, optimizer)
     _check_for_overflow_everywhere(engine)
     compress_gradients(engine, model, config, grid)
     return engine, model

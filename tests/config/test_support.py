@@ -74,7 +74,10 @@ def test_what_trains(change: dict[str, object]) -> None:
             "optimizer.params.torch_adam: true of",
         ),
         ({"bnb_paged": True}, "bnb_paged: true without use_bnb_optimizer"),
-        ({"optimizer": {"type": "Muon", "params": {"lr": 0.1}}, "zero_optimization": {"stage": 1}}, "Muon with zero"),
+        (
+            {"optimizer": {"type": "Muon", "params": {"lr": 0.1}}, "model_parallel_size": 2, "processes": 2},
+            "Muon with model_parallel",
+        ),
         ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param"),
         ({"finetune": True}, "finetune: true"),
         ({"test_data_paths": ["a"]}, "test_data_paths: ['a'] (evaluate the run with `evaluation.split: test`)"),

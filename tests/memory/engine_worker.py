@@ -38,7 +38,9 @@ _MASTERS = (
 
 
 def measure_case(overrides: dict[str, Any], context: Any) -> dict[str, Any]:
-    before = read_alive()
+    # Kept alive, so that no new storage has the address of one that was there before.
+    standing = list_alive()
+    before = read_storages(standing)
     config = make_config(world_size=context.world_size, **overrides)
     context = place_on_grid(context, config)
     engine, model = build_engine(config, Architecture.from_config(config), context)
@@ -49,7 +51,8 @@ def measure_case(overrides: dict[str, Any], context: Any) -> dict[str, Any]:
         take_step(engine, config)
     parts = read_parts(engine, model)
     known = {address for part in parts.values() for address in part}
-    others = {address: size for address, size in read_alive().items() if address not in known | before.keys()}
+    alive = read_storages(list_alive())
+    others = {address: size for address, size in alive.items() if address not in known | before.keys()}
     seen = {name: sum(part.values()) for name, part in parts.items()}
     seen["unlisted"] = sum(others.values())
     if not is_pipeline:
@@ -133,12 +136,12 @@ def read_storages(tensors: Iterable[torch.Tensor]) -> Storages:
     return found
 
 
-def read_alive() -> Storages:
+def list_alive() -> list[torch.Tensor]:
     gc.collect()
     with warnings.catch_warnings():
         # Asking some lazy objects for their type warns.
         warnings.simplefilter("ignore")
-        return read_storages(thing for thing in gc.get_objects() if isinstance(thing, torch.Tensor))
+        return [thing for thing in gc.get_objects() if isinstance(thing, torch.Tensor)]
 
 
 def main() -> None:

@@ -57,6 +57,8 @@ CASES: dict[str, dict[str, Any]] = {
     "fp32 ZeRO 1, 8-bit Lion": {**_zero(1), "use_bnb_optimizer": True, "optimizer": _optimizer("Lion")},
     "fp32 ZeRO 3, 8-bit": {**_zero(3), "use_bnb_optimizer": True},
     "bf16 without ZeRO, Muon": {**_zero(0), "precision": "bfloat16", "optimizer": _optimizer("Muon")},
+    "bf16 ZeRO 1, Muon": {**_zero(1), "precision": "bfloat16", "optimizer": _optimizer("Muon")},
+    "fp32 ZeRO 3, Muon": {**_zero(3), "optimizer": _optimizer("Muon")},
     "fp32 without ZeRO, 8-bit": {**_zero(0), "use_bnb_optimizer": True},
     "fp32 without ZeRO, local updates": {**_zero(0), "gradient_compression": "local_update", "local_update_steps": 1},
     "fp32 without ZeRO, tensor": {**_zero(0), **TENSOR},
