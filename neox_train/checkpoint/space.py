@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from neox_train.checkpoint.table import build_table, count_elements
 from neox_train.config.architecture import Architecture
+from neox_train.config.compression import list_candidates
 from neox_train.config.one_bit import uses_one_bit
 from neox_train.errors import StorageError
 from neox_train.files import free_bytes
@@ -42,6 +43,8 @@ def _own_bytes(config: NeoxConfig, moments: int) -> float:
     """Bytes an element that replicas save each for itself; PowerSGD's factors are small beside its residual."""
     if config.gradient_compression == "powersgd":
         return _FP32_BYTES * config.data_parallel_size
+    if config.gradient_compression == "auto":
+        return max(_own_bytes(config.with_compression(method), moments) for method in list_candidates(config))
     if config.gradient_compression == "local_update":
         # Weights and moments of every replica, and the outer momentum once.
         return _FP32_BYTES * (config.data_parallel_size * (1 + moments) + 1)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 CommunicationType = Literal["fp32", "fp16", "bf16"]
 
+AUTO_METHODS = ("none", "bf16", "powersgd", "local_update")
+"""What ``auto`` may choose. Not fp16, whose bytes are bf16's and whose range is short; not the 1-bit methods, which put
+another optimizer in the place of the one that the file names."""
+
 _BY_KEY: dict[str, CommunicationType] = {"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "bfp16": "bf16"}
 
 
@@ -25,8 +29,27 @@ def choose_communication_type(config: NeoxConfig) -> CommunicationType | None:
 
 
 def replaces_reduction(config: NeoxConfig) -> bool:
-    """Whether something else than the sum of whole gradients travels, so that the engine's reduction is ours."""
-    return config.gradient_compression in ("powersgd", "local_update", *ONE_BIT_TYPES) or bool(config.sparse_gradients)
+    """Whether something else than the sum of whole gradients travels, so that the engine's reduction is ours.
+
+    ``auto`` may choose such a method.
+    """
+    chosen = config.gradient_compression
+    return chosen in ("auto", "powersgd", "local_update", *ONE_BIT_TYPES) or bool(config.sparse_gradients)
+
+
+def list_candidates(config: NeoxConfig) -> list[str]:
+    """Methods that ``auto`` may choose from; the one that is written where it is not ``auto``.
+
+    bf16 is left out where gradients travel in 16 bits without it.
+    """
+    if config.gradient_compression != "auto":
+        return [config.gradient_compression]
+    is_narrow = config.precision != "fp32" and choose_communication_type(config) != "fp32"
+    return [
+        method
+        for method in AUTO_METHODS
+        if not (method == "bf16" and is_narrow) and not list_compression_problems(config.with_compression(method))
+    ]
 
 
 def list_compression_problems(config: NeoxConfig) -> list[str]:

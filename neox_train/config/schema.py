@@ -127,6 +127,10 @@ class NeoxConfig(DerivedKeys, NeoxKeys):
         padded = pad_vocab_size(vocab_size, self.make_vocab_size_divisible_by, self.model_parallel_size)
         return self.model_copy(update={"vocab_size": vocab_size, "padded_vocab_size": padded})
 
+    def with_compression(self, method: str) -> NeoxConfig:
+        """The same configuration with another ``gradient_compression`` that keeps its optimizer."""
+        return self.model_copy(update={"gradient_compression": method})
+
     def with_notices(self, *sentences: str) -> NeoxConfig:
         """The same configuration with more notices."""
         copy = self.model_copy()

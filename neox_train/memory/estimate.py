@@ -9,6 +9,7 @@ from typing import Any
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.cluster import Cluster, Gate
+from neox_train.config.compression import list_candidates
 from neox_train.config.parameters import count_parameters
 from neox_train.config.schema import NeoxConfig
 from neox_train.memory.calibration import Calibration
@@ -87,8 +88,10 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster, calibration: Calibrati
     ``config`` is resolved for its world size and vocabulary. Raises NotBuiltError for what the estimate does not cover
     and ConfigError where the cluster file names no memory.
     """
-    stages = plan_stages(config, cluster)
     count = partial(total_bytes, calibration=calibration)
+    # What `auto` chooses is known when the training starts: it must fit with any.
+    layouts = [plan_stages(config.with_compression(method), cluster) for method in list_candidates(config)]
+    stages = max(layouts, key=lambda plans: max(map(count, plans)))
     plan = max(stages, key=count)
     budget = read_budget(cluster)
     phases = list_phase_parts(plan, calibration)

@@ -214,8 +214,10 @@ def _read_precision(config: NeoxConfig) -> Precision:
 
 
 def _read_compression(config: NeoxConfig) -> Compression:
-    """The 16-bit formats are in ``communication_bytes``."""
+    """The 16-bit formats are in ``communication_bytes``; ``auto`` counts as what keeps most of all it may choose."""
     chosen = config.gradient_compression
+    if chosen == "auto":
+        return "local_update"
     if chosen == "bf16" or chosen == "fp16":
         return "none"
     return chosen

@@ -59,7 +59,7 @@ def build_engine(
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
     choice = Implementations.choose(config, "cuda" if context.device.type == "cuda" else "cpu")
-    model = _build_model(config, architecture, grid, choice, document_end)
+    model = build_model(config, architecture, grid, choice, document_end)
     initialise(model, architecture, config.seed, tensor_rank=grid.place.tp, tensor_size=grid.shape.tp)
     model.to(context.device)
     prefer_fast_attention(context.device)
@@ -89,13 +89,14 @@ def build_engine(
     return engine, model
 
 
-def _build_model(
+def build_model(
     config: NeoxConfig,
     architecture: Architecture,
     grid: ParallelGrid,
     choice: Implementations,
     document_end: int | None,
 ) -> torch.nn.Module:
+    """The model in fp32 on the CPU, with weights that are not initialised yet."""
     if config.document_attention and document_end is None:
         raise ValueError("document_attention needs the token that ends a document")
     if not config.document_attention:

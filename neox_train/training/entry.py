@@ -19,6 +19,7 @@ from neox_train.config.support import require_trainable
 from neox_train.errors import ConfigError
 from neox_train.monitoring.metrics import MetricsWriter, trim_metrics
 from neox_train.training.cadence import last_step
+from neox_train.training.compression.auto import settle_compression
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext, leave_at_exit, run_on_main, start_process_group
 from neox_train.training.engine import build_engine, describe_precision
@@ -101,7 +102,12 @@ def _prepare(
     if config.eval_iters:
         # A split that is too short is told now, not at the first validation.
         data.validation_batches(config, context)
-    engine, model = build_engine(config, architecture, context, document_end=data.document_end)
+    settled = None
+    if config.gradient_compression == "auto":
+        settled = settle_compression(config, context, start.folder, document_end=data.document_end)
+    engine, model = build_engine(
+        settled.config if settled else config, architecture, context, document_end=data.document_end
+    )
     keeper = CheckpointKeeper(
         root=checkpoint_root(config, run), config=config, engine=engine, model=model, digests=digests
     )
@@ -113,10 +119,14 @@ def _prepare(
         if saved and uses_fp8(config):
             shape = (config.train_micro_batch_size_per_gpu, config.seq_length)
             restore_fp8_state(model, saved, shape=shape, device=context.device)
+    if settled:
+        state.extra |= settled.record
     run_on_main(lambda: trim_metrics(run.metrics, state.step))
     _say(context, describe_precision(engine))
     if told := describe_fp8(config):
         _say(context, told)
+    if settled:
+        _say(context, settled.sentence)
     for sentence in (*config.notices, *start.notices, *warnings, *filter(None, [data.notice])):
         _say(context, sentence)
     _say(context, f"step {state.step} of {config.train_iters}" + (f", from {start.folder}" if start.folder else ""))

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from neox_train.config.compression import choose_communication_type
+from neox_train.config.compression import choose_communication_type, list_candidates
+from neox_train.config.implementations import Implementations
 from neox_train.config.one_bit import choose_one_bit_warmup
 from neox_train.config.support import list_unsupported, require_trainable
 from neox_train.errors import ConfigError, NotBuiltError
@@ -24,7 +25,7 @@ def test_the_format_of_gradients_between_ranks(change: dict[str, object], expect
     assert choose_communication_type(load_tiny(**change)) == expected
 
 
-@pytest.mark.parametrize("method", ["powersgd", "local_update", "onebit_adam", "zero_one_adam", "onebit_lamb"])
+@pytest.mark.parametrize("method", ["auto", "powersgd", "local_update", "onebit_adam", "zero_one_adam", "onebit_lamb"])
 @pytest.mark.parametrize(
     ("change", "remedy"),
     [
@@ -58,7 +59,7 @@ def test_two_formats_contradict(change: dict[str, object], named: str) -> None:
 
 
 def test_a_word_that_is_no_compression_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="'none', 'bf16', 'fp16', 'powersgd', 'local_update', 'onebit_adam', "):
+    with pytest.raises(ConfigError, match="'none', 'auto', 'bf16', 'fp16', 'powersgd', 'local_update', "):
         load_tiny(gradient_compression="zip")
 
 
@@ -69,6 +70,32 @@ def test_the_optimizer_s_type_names_the_method_too(kind: str) -> None:
     by_method = load_tiny(gradient_compression=method, gradient_clipping=0.0)
     assert by_method.optimizer_type == config.optimizer_type == kind.lower()
     require_trainable(config)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, ["none", "bf16", "powersgd", "local_update"]),
+        ({"precision": "bfloat16"}, ["none", "powersgd", "local_update"]),
+        ({"communication_data_type": "fp16"}, ["none", "local_update"]),
+        ({"fp32_allreduce": True}, ["none", "powersgd", "local_update"]),
+        ({"gradient_compression": "onebit_adam", "gradient_clipping": 0.0}, ["onebit_adam"]),
+    ],
+)
+def test_auto_chooses_from_what_the_configuration_goes_with(change: dict[str, object], expected: list[str]) -> None:
+    config = load_tiny(**{"gradient_compression": "auto", "zero_optimization": {"stage": 0}, **change})
+    require_trainable(config)
+    assert list_candidates(config) == expected
+
+
+def test_auto_goes_with_neither_a_1_bit_optimizer_nor_forced_flat_masters_nor_sparse_gradients() -> None:
+    optimizer = {"type": "OneBitAdam", "params": {"lr": 0.001}}
+    assert "remove one of the two" in refuse_tiny(optimizer=optimizer, gradient_compression="auto")
+    config = load_tiny(gradient_compression="auto", precision="bfloat16", flat_master_weights=True)
+    with pytest.raises(NotBuiltError, match="not built with gradient_compression auto; leave the key out"):
+        Implementations.choose(config, "cpu")
+    (problem,) = list_unsupported(load_tiny(gradient_compression="auto", sparse_gradients="auto"))
+    assert "gradient_compression: auto (set none, bf16 or fp16)" in problem
 
 
 def test_two_methods_contradict() -> None:

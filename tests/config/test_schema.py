@@ -24,6 +24,7 @@ NEW_KEYS = {
     "local_update_steps",
     "loss_chunk_tokens",
     "mup_base_hidden_size",
+    "local_update_start_step",
     "powersgd_rank",
     "powersgd_start_step",
     "te_fp8",

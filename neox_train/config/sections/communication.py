@@ -13,12 +13,13 @@ class CommunicationKeys(BaseModel):
     """How gradients, or what takes their place, are made smaller for slow links."""
 
     gradient_compression: Literal[
-        "none", "bf16", "fp16", "powersgd", "local_update", "onebit_adam", "zero_one_adam", "onebit_lamb"
+        "none", "auto", "bf16", "fp16", "powersgd", "local_update", "onebit_adam", "zero_one_adam", "onebit_lamb"
     ] = implemented(
         "none",
         "New here: what travels between replicas in place of gradients; bf16 and fp16 the same numbers in 16 bits, "
         "powersgd low-rank factors of them, local_update the weights' change over local_update_steps (DiLoCo), "
-        "onebit_adam, zero_one_adam and onebit_lamb the signs that these optimizers exchange in place of Adam.",
+        "onebit_adam, zero_one_adam and onebit_lamb the signs that these optimizers exchange in place of Adam; auto "
+        "measures the links when training starts or resumes and takes none, bf16, powersgd or local_update.",
     )
     powersgd_rank: int = implemented(4, "New here: rank of powersgd's factors of each matrix.", ge=1)
     powersgd_start_step: int = implemented(
@@ -26,6 +27,9 @@ class CommunicationKeys(BaseModel):
     )
     local_update_steps: int = implemented(
         50, "New here: steps each replica takes by itself before local_update averages.", ge=1
+    )
+    local_update_start_step: int = implemented(
+        0, "New here: steps with whole gradients before local_update begins; 0 as its paper.", ge=0
     )
     local_update_lr: float = implemented(0.7, "New here: learning rate of local_update's outer step.", gt=0)
     local_update_momentum: float = implemented(

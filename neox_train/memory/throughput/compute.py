@@ -19,12 +19,14 @@ _UPDATE_BYTES = {
     "lion": 20,
     "lion_8bit": 14,
     "muon": 20,
+    "one_bit": 28,
     "sgd": 12,
     "sgd_momentum": 20,
 }
 """Traffic of one parameter's update: gradient read; master weight and states read and written.
 
-Muon's own products are left out: with a long batch they are little beside the step's.
+Muon's own products are left out: with a long batch they are little beside the step's. So is the packing of 1-bit
+optimizers' signs.
 """
 _NORM_BYTES = 4
 """Reading one fp32 gradient for the norm that clipping needs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,7 +14,7 @@ from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.training.compression.local_update import LocalUpdate
 from neox_train.training.compression.one_bit import OneBit
 from neox_train.training.compression.power_sgd import PowerSGD
-from neox_train.training.compression.seam import attach_compression
+from neox_train.training.compression.seam import attach_compression, average_whole
 from neox_train.training.compression.sparse_embedding import SparseEmbedding
 from neox_train.training.grid import ParallelGrid
 
@@ -44,7 +45,9 @@ def compress_gradients(engine: DeepSpeedEngine, model: torch.nn.Module, config: 
     if config.gradient_compression == "local_update":
         local = LocalUpdate(
             open_engine(engine, model),
+            partial(average_whole, engine),
             every=config.local_update_steps,
+            start_step=config.local_update_start_step,
             lr=config.local_update_lr,
             momentum=config.local_update_momentum,
             wire_dtype=_WIRE_DTYPES[choose_communication_type(config) or "fp32"],

@@ -5,7 +5,7 @@ Source: Douillard and others, "DiLoCo: Distributed Low-Communication Training of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,27 +22,44 @@ from neox_train.training.compression.seam import agree_on_finite
 class LocalUpdate:
     """Averages the weights' change over ``group`` every ``every`` steps and takes an outer Nesterov step along it.
 
-    ``engine`` tells the fp32 master weights, which every rank must hold whole; the outer weights and momentum are fp32
-    too. ``wire_dtype`` is the format in which the change travels.
+    ``average`` sums whole gradients in the first ``start_step`` steps. ``engine`` tells the fp32 master weights, which
+    every rank must hold whole; the outer weights and momentum are fp32 too. ``wire_dtype`` is the format in which the
+    change travels.
     """
 
     def __init__(
-        self, engine: EngineState, *, every: int, lr: float, momentum: float, wire_dtype: torch.dtype, group: Any
+        self,
+        engine: EngineState,
+        average: Callable[[Sequence[torch.Tensor]], None],
+        *,
+        every: int,
+        start_step: int,
+        lr: float,
+        momentum: float,
+        wire_dtype: torch.dtype,
+        group: Any,
     ) -> None:
         if not engine.replicated:
             raise ValueError("local updates need whole master weights on every rank")
-        self._engine, self._every, self._wire_dtype, self._group = engine, every, wire_dtype, group
+        self._engine, self._average, self._every, self._wire_dtype = engine, average, every, wire_dtype
+        self._group = group
         self._masters = [held.tensor.detach() for held in engine.held]
         self._outer = [master.clone() for master in self._masters]
         self._optimizer = torch.optim.SGD(self._outer, lr=lr, momentum=momentum, nesterov=momentum > 0)
-        self._steps = 0
+        self._steps, self._whole_steps_left = 0, start_step
 
     def reduce(self, gradients: Sequence[torch.Tensor]) -> None:
-        """Leave each replica its own gradients; all skip the step together."""
-        agree_on_finite(gradients, self._group)
+        """Leave each replica its own gradients, or average them at the start; all skip the step together."""
+        if agree_on_finite(gradients, self._group) and self._whole_steps_left:
+            self._average(gradients)
 
     def finish_step(self) -> None:
-        """Count the step, and synchronise after every ``every`` of them."""
+        """Count the step, and synchronise after every ``every`` that replicas took by themselves."""
+        if self._whole_steps_left:
+            self._whole_steps_left -= 1
+            if not self._whole_steps_left:
+                self._take_outer()
+            return
         self._steps += 1
         if self._steps >= self._every:
             self._synchronise()
@@ -72,8 +89,11 @@ class LocalUpdate:
 
         Within the block the master weights are the outer ones: those are what a checkpoint's weights are.
         """
+        if self._whole_steps_left:
+            self._take_outer()
         own = [master.clone() for master in self._masters]
-        tensors = {"steps": torch.tensor(self._steps, dtype=torch.int64)}
+        counts = {"steps": self._steps, "whole_steps_left": self._whole_steps_left}
+        tensors = {name: torch.tensor(count, dtype=torch.int64) for name, count in counts.items()}
         for index, (held, weights) in enumerate(zip(self._engine.held, own, strict=True)):
             tensors[f"weights:{index}"] = weights
             for key, value in self._engine.optimizer.state.get(held.tensor, {}).items():
@@ -102,6 +122,7 @@ class LocalUpdate:
             )
         own = saved.read(rank)
         self._steps = int(own.pop("steps"))
+        self._whole_steps_left = int(own.pop("whole_steps_left", 0))
         for name, value in own.items():
             key, index = name.rsplit(":", 1)
             self._put(key, int(index), value)

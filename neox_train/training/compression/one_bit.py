@@ -16,14 +16,13 @@ from neox_train.checkpoint.optimizer_state import put_state
 from neox_train.checkpoint.own_state import SavedOwnState, Tensors
 from neox_train.errors import CheckpointError
 from neox_train.training.compression.one_bit_optimizer import allocate_states
-from neox_train.training.compression.seam import agree_on_finite
+from neox_train.training.compression.seam import agree_on_finite, average_whole
 
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
 
 _SWITCHES = ("adam_freeze_key", "lamb_freeze_key", "freeze_key", "reinitial_error_buffer")
 """Attributes in which the optimizers keep their phase."""
-_BUCKET_ELEMENTS = 500_000_000
 _FLOOR = 0.1
 """Of a tensor's mean second moment; smaller ones are raised to it."""
 
@@ -44,7 +43,7 @@ class OneBit:
     def reduce(self, gradients: Sequence[torch.Tensor]) -> None:
         """Average in place, or leave each rank its own; all skip together."""
         if agree_on_finite(gradients, self._group) and self._switch.enable_backward_allreduce:
-            self._engine._reduce_non_expert_gradients(list(gradients), _BUCKET_ELEMENTS)
+            average_whole(self._engine, gradients)
 
     @torch.no_grad()
     def finish_step(self) -> None:

@@ -34,6 +34,10 @@ class PowerSGD:
             orthogonalization_epsilon=_EPSILON,
         )
 
+    def begin(self) -> None:
+        """Send factors from the next reduction on."""
+        self._state.iter = self._state.start_powerSGD_iter
+
     @torch.no_grad()
     def reduce(self, gradients: Sequence[torch.Tensor]) -> None:
         """Average in place; a step that any rank's gradients make it skip leaves no trace in the factors."""

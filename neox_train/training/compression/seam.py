@@ -13,6 +13,9 @@ from neox_train.checkpoint.own_state import OwnState, find_own_state, set_own_st
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
 
+_BUCKET_ELEMENTS = 500_000_000
+"""Elements that DeepSpeed's engine reduces at once without ZeRO."""
+
 
 class GradientCompression(OwnState, Protocol):
     """What replicas exchange in place of the sum of their gradients."""
@@ -42,6 +45,13 @@ def attach_compression(engine: DeepSpeedEngine, compression: GradientCompression
 def find_compression(engine: DeepSpeedEngine) -> GradientCompression | None:
     """The compression that is attached."""
     return find_own_state(engine)  # type: ignore[return-value]
+
+
+@torch.no_grad()
+def average_whole(engine: DeepSpeedEngine, gradients: Sequence[torch.Tensor]) -> None:
+    """The engine's own sum of whole gradients, in place: in its format, with its divisions (collective)."""
+    target: Any = engine
+    target._reduce_non_expert_gradients(list(gradients), _BUCKET_ELEMENTS)
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from neox_train.checkpoint.own_state import SavedOwnState, Tensors
+from neox_train.training.compression.seam import average_whole
 
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
@@ -41,15 +42,12 @@ class SparseEmbedding:
         dist.all_reduce(touched, op=dist.ReduceOp.MAX, group=self._group)
         rows = touched.nonzero().squeeze(1)
         if self._choice == "auto" and len(rows) > WORTH * len(whole):
-            self._average(gradients)
+            average_whole(self._engine, gradients)
             return
         sent = whole.index_select(0, rows)
         place = whole.data_ptr()
-        self._average([sent if gradient.data_ptr() == place else gradient for gradient in gradients])
+        average_whole(self._engine, [sent if gradient.data_ptr() == place else gradient for gradient in gradients])
         whole.index_copy_(0, rows, sent)
-
-    def _average(self, gradients: Sequence[torch.Tensor]) -> None:
-        self._engine._reduce_non_expert_gradients(list(gradients), _BUCKET_ELEMENTS)
 
     def finish_step(self) -> None:
         """Nothing is left to do."""
@@ -64,7 +62,3 @@ class SparseEmbedding:
 
     def restore(self, saved: SavedOwnState, rank: int) -> None:
         """Nothing was kept."""
-
-
-_BUCKET_ELEMENTS = 500_000_000
-"""Elements that DeepSpeed's engine reduces at once without ZeRO."""

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.distributed
 
 STEPS, SAVED_AT, POISONED_AT = 40, 20, 12
 START, EVERY = 4, 8
+WHOLE_STEPS = 22
+"""With whole gradients before local updates begin: a checkpoint falls into them, and the poisoned step."""
 MODEL: dict[str, Any] = {"train_batch_size": 8, "train_micro_batch_size_per_gpu": None, "eval_iters": 4}
 POWER: dict[str, Any] = {**MODEL, "gradient_compression": "powersgd", "powersgd_start_step": START, "powersgd_rank": 8}
 LOCAL: dict[str, Any] = {**MODEL, "gradient_compression": "local_update", "local_update_steps": EVERY}
@@ -44,6 +46,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "powersgd": {**POWER, "poison_at": POISONED_AT},
     "powersgd in bf16": {**POWER, "precision": "bfloat16"},
     "local_update": {**LOCAL, "poison_at": POISONED_AT},
+    "local_update, late": {**LOCAL, "local_update_start_step": WHOLE_STEPS, "poison_at": POISONED_AT},
     "onebit_adam": {**ONE_BIT, "gradient_compression": "onebit_adam", "poison_at": POISONED_AT},
     "onebit_adam in bf16": {
         **ONE_BIT,
@@ -65,6 +68,7 @@ LOSS_MARGIN = {
     "fp16": 0.01,
     "powersgd": 0.6,
     "local_update": 0.2,
+    "local_update, late": 0.1,
     "onebit_adam": 0.1,
     "zero_one_adam": 0.1,
     "onebit_lamb": 0.1,
@@ -133,6 +137,16 @@ def test_local_updates_send_between_their_steps_only(trained: dict[str, dict[str
         for index, sent in enumerate(steps):
             expected = whole * share if (index + 1) % EVERY == 0 else 0
             assert sent == pytest.approx(expected, abs=64)
+
+
+def test_local_updates_may_begin_after_steps_with_whole_gradients(trained: dict[str, dict[str, Any]]) -> None:
+    reference, seen = trained["none"]["whole"], trained["local_update, late"]["whole"]
+    assert seen["losses"][: POISONED_AT + 1] == reference["losses"][: POISONED_AT + 1]
+    whole = gradient_bytes(reference["traffic"][-1])
+    for index, step in enumerate(seen["traffic"]):
+        is_whole = index < WHOLE_STEPS or (index + 1 - WHOLE_STEPS) % EVERY == 0
+        expected = whole if is_whole and index != POISONED_AT else 0
+        assert gradient_bytes(step) == pytest.approx(expected, abs=64)
 
 
 def test_only_touched_rows_travel_and_the_update_is_that_of_whole_gradients(
