@@ -17,6 +17,10 @@ class ConflictError(ConfigError):
 
     def locate(self, places: Mapping[str, Place], where: str) -> ConfigError:
         """The same sentence led by the file and line of every key that is written somewhere."""
-        written = (find_place(places, key) for key in self.keys)
-        found = list(dict.fromkeys(str(place) for place in written if place is not None))
-        return ConfigError(f"{' and '.join(found) or where}: {self}")
+        return ConfigError(f"{name_places(places, *self.keys) or where}: {self}")
+
+
+def name_places(places: Mapping[str, Place], *keys: str) -> str:
+    """File and line of every key (dotted path) that is written somewhere, joined by "and"; empty where none is."""
+    written = (find_place(places, key) for key in keys)
+    return " and ".join(dict.fromkeys(str(place) for place in written if place is not None))

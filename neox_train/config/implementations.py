@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from neox_train.config.compression import replaces_reduction
+from neox_train.config.conflict import name_places
 from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.errors import NotBuiltError
 
@@ -34,16 +35,20 @@ class Implementations:
         whole = not (cut or sharded)
         hindrance = _flat_masters_hindrance(config)
         if config.flat_master_weights and hindrance:
-            raise NotBuiltError(f"flat_master_weights: true is not built with {hindrance}; leave the key out")
+            raise _refuse(config, "flat_master_weights", f": true is not built with {hindrance}; leave the key out")
         if (config.torch_compile or config.loss_chunk_tokens) and not whole:
-            key = "torch_compile: true" if config.torch_compile else "loss_chunk_tokens"
-            raise NotBuiltError(
-                f"{key} is not built with zero_optimization.stage 3, or model_parallel_size or pipe_parallel_size "
-                "above 1; leave the key out"
+            key = "torch_compile" if config.torch_compile else "loss_chunk_tokens"
+            raise _refuse(
+                config,
+                key,
+                " is not built with zero_optimization.stage 3, or model_parallel_size or pipe_parallel_size above 1; "
+                "leave the key out",
             )
         by_te = uses_transformer_engine(config)
         if config.torch_compile and by_te:
-            raise NotBuiltError("torch_compile: true is not built with te_* layers, fused already; leave the key out")
+            raise _refuse(
+                config, "torch_compile", ": true is not built with te_* layers, fused already; leave the key out"
+            )
         compiled = _given(config.torch_compile, on_gpu and whole and not by_te)
         if config.checkpoint_activations:
             _require_recomputation(config, compiled=compiled)
@@ -67,30 +72,37 @@ def _require_recomputation(config: NeoxConfig, *, compiled: bool) -> None:
     """Raise NotBuiltError where the keys of activation checkpointing cannot hold together."""
     by_te = uses_transformer_engine(config)
     if by_te and config.partition_activations and config.model_parallel_size > 1:
-        raise NotBuiltError(
-            "partition_activations: true is not built with te_* layers, whose recomputation is Transformer Engine's; "
-            "set sequence_parallel: true instead, which shares them out too"
+        raise _refuse(
+            config,
+            "partition_activations",
+            ": true is not built with te_* layers, whose recomputation is Transformer Engine's; "
+            "set sequence_parallel: true instead, which shares them out too",
         )
     if config.checkpoint_in_cpu and (by_te or (config.partition_activations and config.model_parallel_size > 1)):
         other = "te_* layers" if by_te else "partition_activations"
-        raise NotBuiltError(f"checkpoint_in_cpu: true is not built with {other}; set one of the two to false")
+        raise _refuse(config, "checkpoint_in_cpu", f": true is not built with {other}; set one of the two to false")
     if config.checkpoint_granularity != "selective":
         return
     if compiled and (config.checkpoint_in_cpu or config.checkpoint_num_layers > 1):
         key = "checkpoint_in_cpu" if config.checkpoint_in_cpu else "checkpoint_num_layers"
-        raise NotBuiltError(
-            f"{key} has nothing to work on with checkpoint_granularity: selective and compiled layers, which recompute "
-            f"by themselves; remove {key}, or set torch_compile: false"
+        raise _refuse(
+            config,
+            key,
+            " has nothing to work on with checkpoint_granularity: selective and compiled layers, which recompute "
+            f"by themselves; remove {key}, or set torch_compile: false",
         )
     if config.zero_stage == 3:
-        raise NotBuiltError(
-            "checkpoint_granularity: selective is not built with zero_optimization.stage 3, where DeepSpeed's linear "
-            "function adds biases to kept results in place; set checkpoint_granularity: full"
+        raise _refuse(
+            config,
+            "checkpoint_granularity",
+            ": selective is not built with zero_optimization.stage 3, where DeepSpeed's linear function adds biases to "
+            "kept results in place; set checkpoint_granularity: full",
         )
     if by_te:
-        raise NotBuiltError(
-            "checkpoint_granularity: selective is not built with te_* layers, which are fused; "
-            "set checkpoint_granularity: full"
+        raise _refuse(
+            config,
+            "checkpoint_granularity",
+            ": selective is not built with te_* layers, which are fused; set checkpoint_granularity: full",
         )
 
 
@@ -113,6 +125,12 @@ def _flat_masters_hindrance(config: NeoxConfig) -> str | None:
     if config.deepspeed_extra_args:
         return "deepspeed_extra_args"
     return None
+
+
+def _refuse(config: NeoxConfig, key: str, sentence: str) -> NotBuiltError:
+    """The error whose sentence goes on behind ``key``, led by the file and line that set it."""
+    place = name_places(config.places, key)
+    return NotBuiltError(f"{place}: {key}{sentence}" if place else f"{key}{sentence}")
 
 
 def _given(value: bool | None, default: bool) -> bool:

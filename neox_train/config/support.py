@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from neox_train.config.compression import list_compression_problems, list_sparse_problems
 from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.config.hardware import require_hardware
+from neox_train.config.implementations import Implementations
 from neox_train.config.keys import is_inactive, read_remedy, read_status
 from neox_train.config.one_bit import ONE_BIT_TYPES, uses_one_bit
 from neox_train.config.reader import find_place, show_value
@@ -232,7 +233,8 @@ def locate_problem(config: NeoxConfig, problem: str) -> str:
 def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> None:
     """Raise NotBuiltError, one sentence naming every key, when the configuration needs what is not built.
 
-    With a cluster also ConfigError when its device cannot run the configuration.
+    With a cluster also ConfigError when its device cannot run the configuration, and NotBuiltError where the keys of
+    speed and recomputation do not hold together there.
     """
     problems = [locate_problem(config, problem) for problem in list_unsupported(config)]
     if problems:
@@ -241,3 +243,4 @@ def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> Non
         raise ConfigError("train_iters is not set; training needs the number of optimizer steps")
     if cluster is not None:
         require_hardware(config, cluster)
+        Implementations.choose(config, cluster.device)

@@ -107,6 +107,15 @@ def test_file_and_line_of_what_is_missing_are_told(tmp_path: Path) -> None:
     assert "override zero_optimization: zero_optimization.offload" in refuse(lambda: require_trainable(inner))
 
 
+def test_a_key_of_speed_that_cannot_hold_is_named_with_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "more.yml"
+    file.write_text("loss_chunk_tokens: 512\nzero_optimization: {stage: 3}\n")
+    config = load_config([*TINY, file]).with_vocab_size(300)
+    require_trainable(config)
+    sentence = refuse(lambda: require_trainable(config, Cluster()))
+    assert sentence.startswith(f"{file}, line 1: loss_chunk_tokens is not built with zero_optimization.stage 3")
+
+
 def test_training_needs_a_length() -> None:
     assert "train_iters is not set" in refuse(lambda: require_trainable(load_tiny(train_iters=None)))
 
