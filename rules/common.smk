@@ -25,6 +25,7 @@ from neox_train.config.layout import (
 )
 from neox_train.config.pipeline import load_pipeline
 from neox_train.config.run import resolve_run
+from neox_train.data.identity import list_data_paths
 from neox_train.data.shard_plan import count_shards
 from neox_train.data.sources import list_sources
 from neox_train.errors import ConfigError, DataError, UserError
@@ -168,6 +169,18 @@ def dataset_spec(wildcards):
 
 def tokenized_dataset(wildcards):
     return str(DATASETS[PIPELINE.runs[wildcards.run].dataset].tokenized)
+
+
+def blended_datasets(wildcards):
+    """Datasets of this pipeline that the run's blends name beside its own: they are made first."""
+    own = {folder.path.resolve(): folder for folder in DATASETS.values()}
+    named = [path.resolve() for path in list_data_paths(CONFIGS[wildcards.run])]
+    first = PIPELINE.runs[wildcards.run].dataset
+    return [
+        str(own[path].tokenized)
+        for path in named
+        if path in own and own[path].name != first
+    ]
 
 
 def mend(marker):

@@ -7,6 +7,7 @@ The checkpoints, logs and metrics are no outputs here: Snakemake would delete th
 rule train:
     input:
         dataset=tokenized_dataset,
+        blended=blended_datasets,
         estimated=RESULTS / "runs/{run}/estimated.json",
         mend=mend("runs/{run}/trained.json"),
     output:

@@ -23,6 +23,7 @@ def check_blend(keys: NeoxKeys) -> None:
         )
     _check_sets("train", keys.train_data_paths, keys.train_data_weights)
     _check_sets("valid", keys.valid_data_paths, keys.valid_data_weights)
+    _check_sets("test", keys.test_data_paths, keys.test_data_weights)
 
 
 def _check_sets(part: str, paths: list[str] | None, weights: list[float] | None) -> None:

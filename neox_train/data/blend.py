@@ -26,10 +26,13 @@ def document_weights(documents: Sequence[int], alpha: float) -> list[float]:
     """
     if len(documents) == 1:
         return [1.0]
-    shares = np.asarray(documents, dtype=np.float64) / sum(documents)
-    flattened = shares**alpha / (shares**alpha).sum()
-    weights = flattened * (1 - shares)
-    return [float(weight) for weight in weights / weights.sum()]
+    shares = [count / sum(documents) for count in documents]
+    # Plain sums and powers, one after the other: what GPT-NeoX gets, to the last bit.
+    powers = [share**alpha for share in shares]
+    total = sum(powers)
+    weights = [power / total * (1 - share) for power, share in zip(powers, shares, strict=True)]
+    total = sum(weights)
+    return [weight / total for weight in weights]
 
 
 def temper(weights: Sequence[float], temperature: float) -> list[float]:

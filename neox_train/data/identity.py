@@ -29,7 +29,7 @@ def identify_data(config: NeoxConfig) -> dict[str, str]:
     if config.train_data_paths is None:
         return digests
     blend = {
-        "sets": [load_manifest(Path(folder)).digest for folder in config.train_data_paths],
+        "sets": [_identify_set(Path(path)) for path in config.train_data_paths],
         "weights": config.train_data_weights,
         "by_documents": config.weighted_sampler_alpha if config.weight_by_num_documents else None,
         "temperature": config.blend_temperature,
@@ -48,18 +48,38 @@ def main_path(config: NeoxConfig) -> str:
     raise ConfigError("`data_path` is not set; give it the folder of a tokenized dataset (the one with manifest.json)")
 
 
+def list_data_paths(config: NeoxConfig) -> list[Path]:
+    """Every dataset folder and .bin/.idx prefix that ``config`` names, each once."""
+    lists = (config.train_data_paths, config.valid_data_paths, config.test_data_paths)
+    named = [config.data_path, *(path for paths in lists for path in paths or ())]
+    return [Path(path) for path in dict.fromkeys(named) if path]
+
+
 def is_data_there(config: NeoxConfig) -> bool:
     """Whether every dataset that ``config`` trains on is in its place; what it holds is not looked at."""
-    named = (config.data_path, *(config.train_data_paths or ()), *(config.valid_data_paths or ()))
-    paths = [Path(path) for path in named if path]
+    paths = list_data_paths(config)
     return bool(paths) and all((path / MANIFEST_NAME).is_file() or is_pair(path) for path in paths)
 
 
+def _identify_set(path: Path) -> str:
+    """Digest of one set of a blend; .bin/.idx files are trained on whole there."""
+    if not is_pair(path):
+        return load_manifest(path).digest
+    return sha256_json(_describe_pair(path))
+
+
 def _identify_pair(prefix: Path, config: NeoxConfig) -> dict[str, str]:
-    tokens, index = pair_paths(prefix)
+    content = _describe_pair(prefix) | {"split": config.split}
     try:
-        content = {"index": sha256_file(index), "bytes": tokens.stat().st_size, "split": config.split}
         tokenizer = sha256_file(Path(config.vocab_file)) if config.vocab_file else ""
     except OSError as error:
         raise DataError(f"{error.filename} cannot be read ({error.strerror}); correct the path") from error
     return {"dataset": sha256_json(content), "tokenizer": tokenizer}
+
+
+def _describe_pair(prefix: Path) -> dict[str, str | int]:
+    tokens, index = pair_paths(prefix)
+    try:
+        return {"index": sha256_file(index), "bytes": tokens.stat().st_size}
+    except OSError as error:
+        raise DataError(f"{error.filename} cannot be read ({error.strerror}); correct the path") from error

@@ -36,7 +36,7 @@ def iterate_batches(
 
 
 def validation_batches(
-    windows: WindowSource, *, micro_batch: int, dp_rank: int, dp_size: int, batches: int
+    windows: WindowSource, *, micro_batch: int, dp_rank: int, dp_size: int, batches: int, name: str = "validation"
 ) -> Iterator[np.ndarray]:
     """This rank's part of the first ``batches * dp_size * micro_batch`` windows, in order, the same every time.
 
@@ -46,9 +46,9 @@ def validation_batches(
     available = len(windows) // (micro_batch * dp_size)
     if batches > 0 and available == 0:
         raise DataError(
-            f"the validation split has {len(windows)} windows of {windows.seq_length} tokens, one batch needs "
+            f"the {name} split has {len(windows)} windows of {windows.seq_length} tokens, one batch needs "
             f"{micro_batch * dp_size} (micro-batch {micro_batch} x {dp_size} data-parallel ranks); "
-            "give `splits.validation` a larger share, or set `seq_length` or the micro-batch lower"
+            f"give `splits.{name}` a larger share, or set `seq_length` or the micro-batch lower"
         )
     firsts = ((batch * dp_size + dp_rank) * micro_batch for batch in range(min(batches, available)))
     return (windows.batch(range(first, first + micro_batch)) for first in firsts)

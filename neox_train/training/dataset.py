@@ -12,7 +12,7 @@ import torch
 
 from neox_train.data.identity import identify_data, main_path
 from neox_train.data.loader import iterate_batches, validation_batches
-from neox_train.data.manifest import Manifest, load_manifest
+from neox_train.data.manifest import load_manifest
 from neox_train.data.mmap_files import MmapTokens
 from neox_train.data.neox_order import ItemStream, NeoxOrder, split_items
 from neox_train.data.order import Order, SampleOrder
@@ -22,7 +22,7 @@ from neox_train.data.store import TokenStore
 from neox_train.data.vocabulary import find_vocab_size, load_pair_tokenizer
 from neox_train.data.windows import Windows, WindowSource
 from neox_train.errors import ConfigError
-from neox_train.training.blending import open_train_blend, open_validation_blend
+from neox_train.training.blending import open_held_out_blend, open_train_blend
 from neox_train.training.distributed import RankContext
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """Windows of both splits, the order of the first, and what the tokens say of themselves."""
+    """Windows of the splits, the order of the first, and what the tokens say of themselves."""
 
     vocab_size: int
     digests: dict[str, str]
@@ -39,6 +39,8 @@ class TrainingData:
     train: WindowSource
     validation: WindowSource
     order: Order
+    test: WindowSource | None = None
+    """Measured once, at the end of the training; None without ``test_data_paths``."""
     document_end: int | None = None
     """The token that closes a document; None where the data do not say and no key asks."""
     notice: str = ""
@@ -48,56 +50,24 @@ class TrainingData:
     def open(cls, config: NeoxConfig) -> TrainingData:
         """Open what ``config`` trains on; raises ConfigError or DataError in one sentence."""
         path = Path(main_path(config))
-        if is_pair(path):
-            return cls._open_pair(config, path)
-        manifest = load_manifest(path)
-        train, order, notice = _open_train(config, path, manifest)
-        validation: WindowSource
-        if config.valid_data_paths is not None:
-            validation, more = open_validation_blend(config, manifest.tokenizer_sha256)
-            notice = "\n".join(filter(None, [notice, more]))
-        else:
-            validation = Windows(TokenStore.open(path, "validation"), config.seq_length)
-        return cls(
-            vocab_size=manifest.vocab_size,
-            digests=identify_data(config),
-            train=train,
-            validation=validation,
-            order=order,
-            document_end=manifest.eod_id,
-            notice=notice,
-        )
-
-    @classmethod
-    def _open_pair(cls, config: NeoxConfig, prefix: Path) -> TrainingData:
-        """.bin/.idx files in GPT-NeoX's order; the validation windows are the split's, unshuffled."""
-        if config.train_data_paths is not None:
-            raise ConfigError(f"`data_path` {prefix} names .bin/.idx files, a blend takes dataset folders; import them")
-        tokens = MmapTokens.open(prefix)
-        items = split_items(config.split, len(tokens))
-        order = NeoxOrder(
-            tokens,
-            items["train"],
-            num_samples=(config.train_iters or 0) * config.train_batch_size,
-            seq_length=config.seq_length,
-            seed=config.seed,
-        )
-        validation: WindowSource
-        notice = ""
         digests = identify_data(config)
-        if config.valid_data_paths is not None:
-            validation, notice = open_validation_blend(config, digests["tokenizer"] or None)
-        else:
-            own = ItemStream(tokens, np.arange(items["validation"].start, items["validation"].stop))
-            validation = Windows(own, config.seq_length)
+        tokenizer = digests["tokenizer"] or None
+        manifest = None if is_pair(path) else load_manifest(path)
+        train, order, *told = _open_train(config, path, tokenizer)
+        validation, more = _open_validation(config, path, tokenizer)
+        test = None
+        if config.test_data_paths is not None:
+            test, last = open_held_out_blend(config, "test", tokenizer)
+            more = [*more, last]
         return cls(
             vocab_size=find_vocab_size(config),
             digests=digests,
-            train=Windows(order.stream, config.seq_length),
+            train=train,
             validation=validation,
+            test=test,
             order=order,
-            document_end=_find_document_end(config, prefix),
-            notice=notice,
+            document_end=manifest.eod_id if manifest else _find_document_end(config, path),
+            notice="\n".join(filter(None, [*told, *more])),
         )
 
     def train_batches(self, config: NeoxConfig, context: RankContext, consumed_samples: int) -> Iterator[Any]:
@@ -123,21 +93,62 @@ class TrainingData:
 
         Raises DataError at the call where the split is too short.
         """
-        return validation_batches(
-            self.validation,
-            micro_batch=config.train_micro_batch_size_per_gpu,
-            dp_rank=context.data_parallel_rank,
-            dp_size=config.data_parallel_size,
-            batches=config.eval_iters * config.gradient_accumulation_steps,
-        )
+        return _held_out_batches(self.validation, config, context)
+
+    def test_batches(self, config: NeoxConfig, context: RankContext) -> Iterator[np.ndarray] | None:
+        """The same of the test windows; None where there are none."""
+        return None if self.test is None else _held_out_batches(self.test, config, context, name="test")
 
 
-def _open_train(config: NeoxConfig, path: Path, main: Manifest) -> tuple[WindowSource, Order, str]:
-    """Windows and order of the training split, and a blend's realised shares."""
+def _held_out_batches(
+    windows: WindowSource, config: NeoxConfig, context: RankContext, *, name: str = "validation"
+) -> Iterator[np.ndarray]:
+    return validation_batches(
+        windows,
+        micro_batch=config.train_micro_batch_size_per_gpu,
+        dp_rank=context.data_parallel_rank,
+        dp_size=config.data_parallel_size,
+        batches=config.eval_iters * config.gradient_accumulation_steps,
+        name=name,
+    )
+
+
+def _open_train(config: NeoxConfig, path: Path, tokenizer_sha256: str | None) -> tuple[WindowSource, Order, str]:
+    """Windows and order of the training's samples, and a blend's realised shares."""
     if config.train_data_paths is not None:
-        return open_train_blend(config, main)
+        return open_train_blend(config, tokenizer_sha256)
+    if is_pair(path):
+        tokens = MmapTokens.open(path)
+        order = NeoxOrder(
+            tokens,
+            split_items(config.split, len(tokens))["train"],
+            num_samples=(config.train_iters or 0) * config.train_batch_size,
+            seq_length=config.seq_length,
+            seed=config.seed,
+        )
+        return Windows(order.stream, config.seq_length), order, ""
     windows = Windows(TokenStore.open(path, "train"), config.seq_length)
     return windows, SampleOrder(len(windows), config.seed), ""
+
+
+def _open_validation(config: NeoxConfig, path: Path, tokenizer_sha256: str | None) -> tuple[WindowSource, list[str]]:
+    """Windows of the validation in their order, and a blend's shares in words."""
+    if config.valid_data_paths is not None:
+        blend, told = open_held_out_blend(config, "valid", tokenizer_sha256)
+        return blend, [told]
+    if not is_pair(path):
+        return Windows(TokenStore.open(path, "validation"), config.seq_length), []
+    tokens = MmapTokens.open(path)
+    items = split_items(config.split, len(tokens))["validation"]
+    if not config.data_path:
+        # As in GPT-NeoX the pairs of a blend have no splits; they are trained on whole.
+        if config.eval_iters:
+            raise ConfigError(
+                f"`train_data_paths` {path} names .bin/.idx files, which are trained on whole, and nothing is left to "
+                "validate on; set `valid_data_paths`, or `eval_iters: 0`"
+            )
+        items = range(0)
+    return Windows(ItemStream(tokens, np.arange(items.start, items.stop)), config.seq_length), []
 
 
 def _find_document_end(config: NeoxConfig, prefix: Path) -> int | None:

@@ -102,6 +102,7 @@ def _prepare(
     if config.eval_iters:
         # A split that is too short is told now, not at the first validation.
         data.validation_batches(config, context)
+        data.test_batches(config, context)
     settled = None
     if config.gradient_compression == "auto":
         settled = settle_compression(config, context, start.folder, document_end=data.document_end)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
 
 TRAIN_LOSS = "train_loss"
+TEST_LOSS = "test_loss"
 SECONDS = "seconds"
 PEAK_MEMORY_GIB = "peak_memory_gib"
 SAVE_SECONDS = "save_seconds"
@@ -34,6 +35,7 @@ def write_finished(run: RunFolder, config: NeoxConfig, checkpoint: Path, digests
             "manifest_sha256": sha256_file(checkpoint / MANIFEST_NAME),
             "train_loss": state.extra.get(TRAIN_LOSS),
             "validation_loss": state.last_validation_loss,
+            "test_loss": state.extra.get(TEST_LOSS),
             "consumed_samples": state.consumed_samples,
             "consumed_tokens": state.consumed_samples * config.seq_length,
             "skipped_steps": state.skipped_steps,

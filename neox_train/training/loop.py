@@ -19,7 +19,7 @@ from neox_train.training.cadence import last_step, logs_at, saves_at, validates_
 from neox_train.training.compression.seam import find_compression
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext, reduce_max
-from neox_train.training.finished import PEAK_MEMORY_GIB, SAVE_SECONDS, SECONDS, TRAIN_LOSS
+from neox_train.training.finished import PEAK_MEMORY_GIB, SAVE_SECONDS, SECONDS, TEST_LOSS, TRAIN_LOSS
 from neox_train.training.fp8_state import FP8_STATE, capture_fp8_state
 from neox_train.training.meter import IntervalMeter, finite_or_none, measure_peak_memory_gib
 from neox_train.training.nonfinite import SkipCounter, not_finite_at_the_end
@@ -80,6 +80,8 @@ class TrainingLoop:
             self._watch.beat(step)
             if validates_at(self.config, step):
                 self._validate()
+            if step == self._last_step:
+                self._test()
             if result.stop or saves_at(self.config, step) or step == self._last_step:
                 self._save_if_finite(result)
             if result.stop and step < self._last_step:
@@ -141,10 +143,22 @@ class TrainingLoop:
         best = self.state.best_validation_loss
         if finite is not None:
             self.state.best_validation_loss = finite if best is None else min(best, finite)
-        perplexity = math.exp(loss) if loss < 700 else math.inf
         if self.context.is_main:
+            perplexity = _perplexity(loss)
             self.metrics.write({"kind": "validation", "step": self.state.step, "loss": loss, "perplexity": perplexity})
             say(f"validation at step {self.state.step}: loss {loss:.4f} | perplexity {perplexity:.2f}")
+
+    def _test(self) -> None:
+        """The loss over ``test_data_paths``, once, before the last save, which keeps it."""
+        batches = self.data.test_batches(self.config, self.context) if self.config.eval_iters else None
+        if batches is None:
+            return
+        loss = measure_validation_loss(self.engine, batches, self.context, self._masked_after)
+        self.state.extra[TEST_LOSS] = finite_or_none(loss)
+        if self.context.is_main:
+            perplexity = _perplexity(loss)
+            self.metrics.write({"kind": "test", "step": self.state.step, "loss": loss, "perplexity": perplexity})
+            say(f"test at step {self.state.step}: loss {loss:.4f} | perplexity {perplexity:.2f}")
 
     def _save_if_finite(self, result: StepResult) -> None:
         """Save, unless the weights give a loss that is not finite: the checkpoint before is then the one to keep."""
@@ -173,3 +187,7 @@ class TrainingLoop:
     def _say(self, message: str) -> None:
         if self.context.is_main:
             say(message)
+
+
+def _perplexity(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf

@@ -14,6 +14,8 @@ PATHS = ["a", "b"]
     [
         ({"train_data_weights": [1.0]}, "train_data_weights is set without train_data_paths"),
         ({"valid_data_weights": [1.0]}, "valid_data_weights is set without valid_data_paths"),
+        ({"test_data_weights": [1.0]}, "test_data_weights is set without test_data_paths"),
+        ({"test_data_paths": PATHS, "test_data_weights": [-1.0, 2.0]}, "numbers of 0 or more"),
         ({"valid_data_paths": ["a", "a"]}, "valid_data_paths is empty or names a dataset twice"),
         ({"valid_data_paths": PATHS, "valid_data_weights": [1.0]}, "valid_data_weights has 1 numbers for 2 valid"),
         ({"weight_by_num_documents": True}, "weight_by_num_documents is set without"),

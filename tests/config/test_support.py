@@ -80,7 +80,6 @@ def test_what_trains(change: dict[str, object]) -> None:
         ),
         ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param"),
         ({"finetune": True}, "finetune: true"),
-        ({"test_data_paths": ["a"]}, "test_data_paths: ['a'] (evaluate the run with `evaluation.split: test`)"),
         ({"use_wandb": True}, "use_wandb: true"),
     ],
 )

@@ -52,6 +52,22 @@ def test_a_run_leaves_metrics_checkpoints_and_its_record(tmp_path: Path, dataset
     assert finished["training_digest"] == resolve(dataset, run).training_digest()
 
 
+def test_test_data_are_measured_once_at_the_end_and_kept_by_the_last_checkpoint(
+    tmp_path: Path, dataset: DatasetFolder
+) -> None:
+    changes = {"test_data_paths": [str(dataset.path)], "eval_iters": 1, "train_micro_batch_size_per_gpu": 2}
+    run = write_run(tmp_path / "tiny", dataset, train_iters=4, checkpoint_factor=2, **changes)
+    train_rank(str(run.path))
+    tested = [record for record in read_metrics(run.metrics) if record["kind"] == "test"]
+    assert [record["step"] for record in tested] == [4]
+    finished = read_json(run.finished)
+    assert finished["test_loss"] == tested[0]["loss"] != finished["validation_loss"]
+    assert tested[0]["perplexity"] == pytest.approx(math.exp(tested[0]["loss"]))
+    run.finished.unlink()
+    train_rank(str(run.path))
+    assert read_json(run.finished)["test_loss"] == tested[0]["loss"]
+
+
 def test_the_logged_learning_rate_is_the_schedule(tmp_path: Path, dataset: DatasetFolder) -> None:
     run = write_run(tmp_path / "tiny", dataset, lr_decay_iters=100, train_iters=12)
     train_rank(str(run.path))

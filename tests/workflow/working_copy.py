@@ -125,11 +125,11 @@ class WorkingCopy:
         rows = re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE) if table else []
         return {rule: int(count) for rule, count in rows if rule != "train_all"}
 
-    def dry_run(self) -> str:
-        """What Snakemake prints of what it would do now."""
+    def dry_run(self, target: str = "train_all") -> str:
+        """What Snakemake prints of what it would do now for ``target``."""
         command = [sys.executable, "-m", "snakemake", "--profile", "cluster_profiles/local", "--dry-run"]
         result = subprocess.run(
-            [*command, "--config", "pipeline=pipeline.yaml", "--", "train_all"],
+            [*command, "--config", "pipeline=pipeline.yaml", "--", target],
             cwd=self.folder,
             capture_output=True,
             text=True,

@@ -16,21 +16,27 @@ class DataKeys(BaseModel):
         None, "Dataset folder (manifest.json), or .bin/.idx files without the suffix; the pipeline replaces it."
     )
     train_data_paths: list[str] | None = implemented(
-        None, "Dataset folders to blend for training; data_path stays the source of validation and tokenizer."
+        None,
+        "Dataset folders, or .bin/.idx prefixes, to blend for training; data_path stays the source of validation and "
+        "tokenizer.",
     )
     valid_data_paths: list[str] | None = implemented(
-        None, "Dataset folders to blend for validation: their validation splits, or the whole of one that has none."
+        None,
+        "Dataset folders to blend for validation: their validation splits, or the whole of one that has none; or whole "
+        ".bin/.idx files.",
     )
-    test_data_paths: list[str] | None = refused(
-        None, "Datasets to blend for testing.", remedy="evaluate the run with `evaluation.split: test`"
+    test_data_paths: list[str] | None = implemented(
+        None, "The same for the test loss, measured once at the end of the training over eval_iters batches."
     )
     train_data_weights: list[float] | None = implemented(
-        None, "Weights of train_data_paths; without them every window counts the same."
+        None, "Weights of train_data_paths; without them every window counts the same, of .bin/.idx files every set."
     )
     valid_data_weights: list[float] | None = implemented(
-        None, "Weights of valid_data_paths; without them every window counts the same."
+        None, "Weights of valid_data_paths; without them as for training."
     )
-    test_data_weights: list[float] | None = refused(None, "Weights of test_data_paths.")
+    test_data_weights: list[float] | None = implemented(
+        None, "Weights of test_data_paths; without them as for training."
+    )
     weight_by_num_documents: bool = implemented(
         False, "Weights of a blend from document counts, by GPT-NeoX's formula."
     )

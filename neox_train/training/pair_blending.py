@@ -1,0 +1,64 @@
+"""Blends of .bin/.idx files as a configuration names them, in the order in which GPT-NeoX draws their samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neox_train.data.blend import BlendedWindows, document_weights, temper
+from neox_train.data.mmap_files import MmapTokens
+from neox_train.data.neox_blend import NeoxBlendOrder, count_samples, normalise_weights
+from neox_train.data.neox_order import ItemStream, NeoxOrder
+from neox_train.data.order import Order
+from neox_train.data.pair_files import is_pair
+from neox_train.data.windows import Windows, WindowSource
+from neox_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
+
+
+def is_pair_blend(key: str, paths: Sequence[Path]) -> bool:
+    """Whether ``paths`` are .bin/.idx files; raises ConfigError where some are and others are not."""
+    pairs = [path for path in paths if is_pair(path)]
+    if pairs and len(pairs) < len(paths):
+        other = next(path for path in paths if path not in pairs)
+        raise ConfigError(
+            f"`{key}`: {pairs[0]} names .bin/.idx files and {other} does not; a blend is of one kind, "
+            "`neox-train data import` makes dataset folders of such files"
+        )
+    return bool(pairs)
+
+
+def open_pair_blend(config: NeoxConfig, prefixes: Sequence[Path]) -> tuple[WindowSource, Order, str]:
+    """Windows and order of ``train_data_paths`` and the shares that they realise in words.
+
+    As in GPT-NeoX every pair is trained on whole, ``split`` is not read, and without weights all weigh the same.
+    """
+    pairs = [MmapTokens.open(prefix) for prefix in prefixes]
+    num_samples = (config.train_iters or 0) * config.train_batch_size
+    weights = normalise_weights(_choose_weights(config, pairs))
+    orders = [
+        NeoxOrder(pair, range(len(pair)), num_samples=wanted, seq_length=config.seq_length, seed=config.seed)
+        for pair, wanted in zip(pairs, count_samples(weights, num_samples), strict=True)
+    ]
+    order = NeoxBlendOrder(orders, weights)
+    windows = BlendedWindows([Windows(one.stream, config.seq_length) for one in orders])
+    shares = ", ".join(f"{prefix} {weight:.4%}" for prefix, weight in zip(prefixes, weights, strict=True))
+    return windows, order, f"blend of the training samples in GPT-NeoX's order: {shares}"
+
+
+def open_whole_pair(prefix: Path, seq_length: int) -> Windows:
+    """All windows of a pair, its items in the order of the file."""
+    tokens = MmapTokens.open(prefix)
+    return Windows(ItemStream(tokens, np.arange(len(tokens))), seq_length)
+
+
+def _choose_weights(config: NeoxConfig, pairs: Sequence[MmapTokens]) -> list[float]:
+    weights = config.train_data_weights or [1.0] * len(pairs)
+    if config.weight_by_num_documents:
+        weights = document_weights([len(pair) for pair in pairs], config.weighted_sampler_alpha)
+    return weights if config.blend_temperature == 1 else temper(weights, config.blend_temperature)
