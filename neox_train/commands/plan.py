@@ -153,7 +153,9 @@ def _list_notes(chosen: list[Row], base: NeoxConfig, cluster: Cluster, steps: in
     from neox_train.config.architecture import Architecture
     from neox_train.config.hardware import uses_fp8
     from neox_train.config.parameters import count_parameters
+    from neox_train.memory.layout_compression import word_compression
     from neox_train.memory.search.budget import suggest_tokens
+    from neox_train.memory.throughput.rates import read_rates
 
     choice, cost, _ = chosen[0]
     parameters = count_parameters(Architecture.from_config(base))
@@ -169,6 +171,9 @@ def _list_notes(chosen: list[Row], base: NeoxConfig, cluster: Cluster, steps: in
         notes.append(
             f"uncalibrated: the rates of {cluster.name} were not measured there (docs/planning.md has the errors)"
         )
+    rates = read_rates(cluster, base.precision or "bfloat16")
+    if rates is not None and (word := word_compression(choice.layout.plan, choice.step, rates)):
+        notes.append(word)
     if uses_fp8(base):
         notes.append("FP8 is not modelled: speed and memory are predicted as for 16 bits, so the training is faster")
     if deadline is not None and cost.seconds > deadline:

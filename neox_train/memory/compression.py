@@ -30,6 +30,13 @@ def count_compression(plan: RankPlan) -> int:
     return whole + _FP32 * sum(_count_factors(parameter, plan.powersgd_rank) for parameter in parameters)
 
 
+def share_powersgd(plan: RankPlan) -> float:
+    """Elements that PowerSGD sends, factors and what stays whole, by those of the gradients."""
+    parameters = list_held(plan.architecture, plan.links)
+    sent = sum(_count_factors(parameter, plan.powersgd_rank) or parameter.count for parameter in parameters)
+    return sent / sum(parameter.count for parameter in parameters)
+
+
 def count_compressed_reduction(plan: RankPlan) -> int:
     """Bytes beside the gradients while PowerSGD reduces them: the bucket, its copy and the next residual, in fp32.
 

@@ -185,7 +185,7 @@ def start_metering(meter: TrafficMeter) -> None:
     stop_metering()
     for kind in KINDS:
         original = _originals[kind] = getattr(torch.distributed, kind)
-        setattr(torch.distributed, kind, _metered(kind, original, meter))
+        setattr(torch.distributed, kind, metered(kind, original, meter))
 
 
 def stop_metering() -> None:
@@ -195,7 +195,8 @@ def stop_metering() -> None:
         setattr(torch.distributed, kind, original)
 
 
-def _metered(kind: str, original: Callable[..., Any], meter: TrafficMeter) -> Callable[..., Any]:
+def metered(kind: str, original: Callable[..., Any], meter: TrafficMeter) -> Callable[..., Any]:
+    """``original``, a collective of ``kind``, with ``meter`` around each call."""
     bind = inspect.signature(original).bind
 
     @functools.wraps(original)
