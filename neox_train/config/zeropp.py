@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from neox_train.config.compression import choose_communication_type
+
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
 
@@ -28,6 +30,13 @@ def list_zeropp_problems(config: NeoxConfig) -> list[str]:
         problems += [f"{key} with model_parallel_size or pipe_parallel_size above 1 (set 1)" for key in keys]
     if config.precision == "fp32":
         problems += [f"{key} with precision fp32 (set bfloat16)" for key in list_quantised(config)]
+    # DeepSpeed 0.19.6 hands gradients to a kernel that reads every 16 bits as fp16.
+    is_misread = config.precision == "bfloat16" and choose_communication_type(config) != "fp16"
+    if zero.get("zero_quantized_gradients") and is_misread:
+        problems.append(
+            "zero_optimization.zero_quantized_gradients with gradients that travel in bf16 "
+            "(set communication_data_type: fp16, which its kernel reads)"
+        )
     if config.data_parallel_size % ranks:
         problems.append(
             f"zero_optimization.zero_hpz_partition_size {ranks} does not divide the {config.data_parallel_size} "

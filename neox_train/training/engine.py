@@ -51,7 +51,7 @@ def build_engine(
     import deepspeed
 
     _refuse_fp16_on_cpu(config, context)
-    _refuse_quantised_on_cpu(config, context)
+    _require_quantiser(config, context)
     grid = context.grid
     # Tensor-parallel peers draw alike: what they hold alike is dropped out alike.
     seed_random_streams(config.seed + context.rank // grid.shape.tp)
@@ -172,9 +172,21 @@ def _refuse_fp16_on_cpu(config: NeoxConfig, context: RankContext) -> None:
         raise ConfigError("fp16 does not train on this CPU; set `precision: bfloat16` (and remove the `fp16` block)")
 
 
-def _refuse_quantised_on_cpu(config: NeoxConfig, context: RankContext) -> None:
-    if context.device.type == "cpu" and (quantised := list_quantised(config)):
+def _require_quantiser(config: NeoxConfig, context: RankContext) -> None:
+    """Raise ConfigError where DeepSpeed's quantising kernels cannot run or be built."""
+    quantised = list_quantised(config)
+    if not quantised:
+        return
+    if context.device.type == "cpu":
         raise ConfigError(f"{quantised[0]} needs a GPU, and this process has none; remove it")
+    from deepspeed.git_version_info import installed_ops
+    from torch.utils.cpp_extension import CUDA_HOME
+
+    if CUDA_HOME is None and not installed_ops.get("quantizer"):
+        raise ConfigError(
+            f"{quantised[0]} needs kernels that DeepSpeed builds with nvcc, and no CUDA toolkit is found; load a CUDA "
+            "module (CUDA_HOME) in `setup:`, or remove the key"
+        )
 
 
 def _check_for_overflow_everywhere(engine: DeepSpeedEngine) -> None:

@@ -15,7 +15,7 @@ def block(**keys: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("key", ["zero_quantized_weights", "zero_quantized_gradients"])
 def test_quantised_keys_pass_at_stage_3_on_gpus_and_are_refused_on_cpus(key: str) -> None:
-    config = load_tiny(**block(**{key: True}), precision="bfloat16")
+    config = load_tiny(**block(**{key: True}), precision="bfloat16", communication_data_type="fp16")
     assert list_unsupported(config) == []
     with pytest.raises(ConfigError, match=f"zero_optimization.{key} needs a GPU, .* has CPUs; remove it"):
         require_hardware(config, make_cluster())
@@ -27,6 +27,10 @@ def test_quantised_keys_pass_at_stage_3_on_gpus_and_are_refused_on_cpus(key: str
         (block(stage=2, zero_quantized_gradients=True), "zero_quantized_gradients at zero_optimization.stage 2"),
         (block(stage=1, zero_hpz_partition_size=2) | {"processes": 2}, "zero_hpz_partition_size at zero_optimization"),
         (block(zero_quantized_weights=True), "zero_quantized_weights with precision fp32 (set bfloat16)"),
+        (
+            block(zero_quantized_gradients=True) | {"precision": "bfloat16"},
+            "zero_quantized_gradients with gradients that travel in bf16 (set communication_data_type: fp16",
+        ),
         (block(zero_hpz_partition_size=3) | {"processes": 4}, "3 does not divide the 4 data-parallel ranks"),
         (
             block(zero_hpz_partition_size=2) | {"processes": 4, "model_parallel_size": 2},

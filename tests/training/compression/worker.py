@@ -120,4 +120,5 @@ def main() -> None:
     leave_at_exit()
 
 
-main()
+if __name__ == "__main__":
+    main()
