@@ -13,8 +13,16 @@ from statistics import median
 from typing import Any
 
 from benchmarks.rows import SIZES, Row
+from neox_train.checkpoint.space import checkpoint_size_bytes
+from neox_train.config.cluster import load_cluster
+from neox_train.config.layout import RunFolder
+from neox_train.config.run import resolve_files
+from neox_train.config.run_file import write_run_config
+from neox_train.files import free_bytes
 
 _LOG_INTERVAL = 5
+_VOCABULARY = 50257
+"""Token ids of the rows that are large enough to ask for room."""
 
 
 def measure_own(
@@ -28,12 +36,13 @@ def measure_own(
     config = folder / "row.yml"
     # JSON is YAML.
     config.write_text(json.dumps(describe_row(row, store)))
-    command = [sys.executable, "-m", "neox_train.cli", "train", str(config), "--cluster", str(cluster)]
-    command += ["--run-dir", str(folder / "run")]
+    command, environment = _choose_command(config, RunFolder(folder / "run"), cluster)
     log = folder / "log.txt"
     began = time.monotonic()
     with log.open("w") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+        )
         records: list[dict[str, Any]] = []
         while process.poll() is None and time.monotonic() - began < seconds:
             time.sleep(0.5)
@@ -54,9 +63,26 @@ def measure_own(
         "mfu": median(record["mfu"] for record in measured) if measured[0]["mfu"] is not None else None,
         "measured_steps": measured[-1]["step"] - warmup,
         "losses": {str(record["step"]): record["loss"] for record in records},
+        "started_by": " ".join(command[1:4]),
         "told": [line for line in told if line.startswith(("precision", "FP8"))],
         "wall_seconds": round(time.monotonic() - began, 1),
     }
+
+
+def _choose_command(config: Path, run: RunFolder, cluster: Path) -> tuple[list[str], dict[str, str] | None]:
+    """What starts the training, and its environment: ``neox-train train`` where a checkpoint would fit on the disk."""
+    facts = load_cluster(cluster).model_copy(update={"processes_per_node": 1})
+    resolved = resolve_files([config], facts, overrides={"save": str(run.checkpoints), "load": str(run.checkpoints)})
+    size = checkpoint_size_bytes(resolved.with_vocab_size(resolved.vocab_size or _VOCABULARY))
+    if size < free_bytes(run.path):
+        command = [sys.executable, "-m", "neox_train.cli", "train", str(config), "--cluster", str(cluster)]
+        return [*command, "--run-dir", str(run.path)], None
+    write_run_config(run, resolved)
+    variables = {name: str(value) for name, value in facts.environment.items()}
+    return (
+        [sys.executable, "-m", "benchmarks.own_child", str(run.path)],
+        {**os.environ, "OMP_NUM_THREADS": str(facts.cpus_per_process), **variables},
+    )
 
 
 def describe_row(row: Row, store: Path) -> dict[str, Any]:

@@ -85,25 +85,35 @@ def prove_fp8(model: GPTNeoX, config: NeoxConfig) -> str:
     delayed = (config.te_fp8_recipe or "delayed") == "delayed"
     # Of the stack alone: the projection to the vocabulary stays in 16 bits.
     in_fp8 = list_fp8_layers(config)
-    layers = {
+    modules = {
         f"{number}.{name}": module
         for number in in_fp8
         for name, module in find_te_modules(model.layers[number]).items()
-        if any(True for _ in module.parameters(recurse=False))
     }
+    layers = {name: module for name, module in modules.items() if any(True for _ in module.parameters(recurse=False))}
+    attentions = _find_attentions(modules) if config.te_fp8_mha else {}
     idle = [
         name
-        for name, module in layers.items()
+        for name, module in (layers | attentions).items()
         if not (module.fp8 and module.fp8_initialized)
         or (delayed and not bool((module.fp8_meta["scaling_fwd"].scale != 1).any()))
     ]
     if idle or not layers:
         raise TrainingError(
-            f"FP8 is on, but {len(idle)} of {len(layers)} Transformer Engine layers did not compute in it "
-            f"({', '.join(idle[:3])}); check the te_* keys and the installed Transformer Engine"
+            f"FP8 is on, but {len(idle)} of {len(layers) + len(attentions)} Transformer Engine layers did not compute "
+            f"in it ({', '.join(idle[:3])}); check the te_* keys and the installed Transformer Engine"
         )
     moved = "; their scales moved" if delayed else ""
-    return f"FP8: all {len(layers)} Transformer Engine layers computed the first step in FP8{moved}"
+    too = f" and {len(attentions)} attentions" if attentions else ""
+    return f"FP8: all {len(layers)} Transformer Engine layers{too} computed the first step in FP8{moved}"
+
+
+def _find_attentions(modules: dict[str, Any]) -> dict[str, Any]:
+    """The modules that quantise queries, keys and values."""
+    from neox_train.model.te import import_te
+
+    kind = import_te().DotProductAttention
+    return {name: module for name, module in modules.items() if isinstance(module, kind)}
 
 
 def _recompute(te_checkpoint: Any, function: Any, *args: Any, use_reentrant: bool, preserve_rng_state: bool) -> Any:

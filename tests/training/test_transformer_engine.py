@@ -104,6 +104,19 @@ def test_fp8_runs_and_learns_as_16_bits_do(switch: dict[str, Any], dataset: Data
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("beside", [{}, {"checkpoint_activations": True}, {"num_kv_heads": 1}])
+def test_fp8_attention_learns_as_16_bits_do(beside: dict[str, Any], dataset: DatasetFolder, alone: RankContext) -> None:
+    heads = {**BOTH, **beside, "num_attention_heads": 2}
+    in_fp8, model, config = train(dataset, alone, **heads, te_fp8_mha=True)
+    reference, _, _ = train(dataset, alone, **heads)
+    only_products, _, _ = train(dataset, alone, **heads, te_fp8=True)
+    print("fp8 attention", max(abs(a - b) for a, b in zip(in_fp8, reference, strict=True)), in_fp8[-1], reference[-1])
+    assert in_fp8 not in (reference, only_products)
+    assert in_fp8 == pytest.approx(reference, abs=0.1)
+    assert "3 attentions" in prove_fp8(model, config)
+
+
+@pytest.mark.gpu
 def test_a_checkpoint_of_either_backend_resumes_in_the_other(
     dataset: DatasetFolder, alone: RankContext, tmp_path: Path
 ) -> None:
