@@ -24,6 +24,23 @@ def check_blend(keys: NeoxKeys) -> None:
     _check_sets("train", keys.train_data_paths, keys.train_data_weights)
     _check_sets("valid", keys.valid_data_paths, keys.valid_data_weights)
     _check_sets("test", keys.test_data_paths, keys.test_data_weights)
+    _check_labels("train", keys.train_data_paths, keys.train_label_data_paths)
+    _check_labels("valid", keys.valid_data_paths, keys.valid_label_data_paths)
+    _check_labels("test", keys.test_data_paths, keys.test_label_data_paths)
+
+
+def _check_labels(part: str, paths: list[str] | None, labels: list[str] | None) -> None:
+    if labels is None:
+        return
+    key = f"{part}_label_data_paths"
+    if paths is None:
+        raise ConflictError(f"{key} is set without {part}_data_paths; name the .bin/.idx files they belong to", key)
+    if len(labels) != len(paths):
+        raise ConflictError(
+            f"{key} has {len(labels)} entries for {len(paths)} {part}_data_paths; give one for each",
+            key,
+            f"{part}_data_paths",
+        )
 
 
 def _check_sets(part: str, paths: list[str] | None, weights: list[float] | None) -> None:

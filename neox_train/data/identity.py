@@ -34,6 +34,8 @@ def identify_data(config: NeoxConfig) -> dict[str, str]:
         "by_documents": config.weighted_sampler_alpha if config.weight_by_num_documents else None,
         "temperature": config.blend_temperature,
     }
+    if config.train_label_data_paths is not None:
+        blend["labels"] = [_identify_set(Path(path)) for path in config.train_label_data_paths]
     return digests | {"dataset": sha256_json({"main": digests["dataset"], "blend": blend})}
 
 
@@ -49,8 +51,15 @@ def main_path(config: NeoxConfig) -> str:
 
 
 def list_data_paths(config: NeoxConfig) -> list[Path]:
-    """Every dataset folder and .bin/.idx prefix that ``config`` names, each once."""
-    lists = (config.train_data_paths, config.valid_data_paths, config.test_data_paths)
+    """Every dataset folder and .bin/.idx prefix that ``config`` names, labels too, each once."""
+    lists = (
+        config.train_data_paths,
+        config.valid_data_paths,
+        config.test_data_paths,
+        config.train_label_data_paths,
+        config.valid_label_data_paths,
+        config.test_label_data_paths,
+    )
     named = [config.data_path, *(path for paths in lists for path in paths or ())]
     return [Path(path) for path in dict.fromkeys(named) if path]
 

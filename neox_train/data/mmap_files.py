@@ -104,5 +104,9 @@ class MmapTokens:
         """Ids of one item in the files' dtype."""
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
-        start = int(self._pointers[index])
-        return self._bytes[start : start + int(self.sizes[index]) * self.dtype.itemsize].view(self.dtype)
+        return self.part(index, 0, int(self.sizes[index]))
+
+    def part(self, item: int, start: int, stop: int) -> np.ndarray:
+        """Ids start to stop (exclusive) of one item, in the files' dtype."""
+        begin, width = int(self._pointers[item]), self.dtype.itemsize
+        return self._bytes[begin + start * width : begin + stop * width].view(self.dtype)

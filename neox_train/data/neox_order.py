@@ -6,9 +6,10 @@ samples are windows over that stream, shuffled by the same generator. Both shuff
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
-from neox_train.data.mmap_files import MmapTokens
 from neox_train.errors import ConfigError, DataError
 
 _SPLITS = ("train", "validation", "test")
@@ -36,10 +37,20 @@ def split_items(split: str, num_items: int) -> dict[str, range]:
     return {name: range(max(bounds[i], 0), max(bounds[i + 1], 0)) for i, name in enumerate(_SPLITS)}
 
 
+class Items(Protocol):
+    """Token sequences of an indexed file."""
+
+    sizes: np.ndarray
+    """Tokens of each, integers."""
+
+    def part(self, item: int, start: int, stop: int) -> np.ndarray:
+        """Tokens start to stop (exclusive) of one item."""
+
+
 class ItemStream:
     """Items of a pair of files, back to back in a given order, as one stream of tokens."""
 
-    def __init__(self, tokens: MmapTokens, items: np.ndarray) -> None:
+    def __init__(self, tokens: Items, items: np.ndarray) -> None:
         """``items``: integer [number of items], repeats allowed."""
         self._tokens = tokens
         self._items = items
@@ -58,9 +69,10 @@ class ItemStream:
         place = int(np.searchsorted(self._ends, start, side="right"))
         filled = 0
         while filled < len(result):
-            item = self._tokens[int(self._items[place])]
-            offset = start + filled - (int(self._ends[place]) - len(item))
-            part = item[offset : offset + len(result) - filled]
+            item = int(self._items[place])
+            size = int(self._tokens.sizes[item])
+            offset = start + filled - (int(self._ends[place]) - size)
+            part = self._tokens.part(item, offset, min(size, offset + len(result) - filled))
             result[filled : filled + len(part)] = part
             filled, place = filled + len(part), place + 1
         return result
@@ -69,7 +81,7 @@ class ItemStream:
 class NeoxOrder:
     """GPT-NeoX's shuffled windows of a split: ``stream`` holds the tokens, and sample k reads window ``order[k]``."""
 
-    def __init__(self, tokens: MmapTokens, items: range, *, num_samples: int, seq_length: int, seed: int) -> None:
+    def __init__(self, tokens: Items, items: range, *, num_samples: int, seq_length: int, seed: int) -> None:
         """``num_samples``: what the whole training asks for; it sets the number of epochs that are mixed.
 
         Raises DataError where the items hold no whole window.

@@ -13,7 +13,7 @@ from neox_train.data.order import Order
 from neox_train.data.store import TokenStore
 from neox_train.data.windows import Windows, WindowSource
 from neox_train.errors import ConfigError
-from neox_train.training.pair_blending import is_pair_blend, open_pair_blend, open_whole_pair
+from neox_train.training.pair_blending import is_pair_blend, open_pair_blend, open_whole_pairs, refuse_labels
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
@@ -29,6 +29,7 @@ def open_train_blend(config: NeoxConfig, tokenizer_sha256: str | None) -> tuple[
     paths = [Path(path) for path in config.train_data_paths or ()]
     if is_pair_blend("train_data_paths", paths):
         return open_pair_blend(config, paths)
+    refuse_labels("train", config.train_label_data_paths)
     manifests = _load_manifests("train_data_paths", paths, config, tokenizer_sha256)
     sets = [Windows(TokenStore.open(folder, "train"), config.seq_length) for folder in paths]
     weights: list[float] = config.train_data_weights or [float(len(windows)) for windows in sets]
@@ -49,13 +50,14 @@ def open_held_out_blend(
     the training's, if known.
     """
     key, named, weights = f"{part}_data_paths", config.valid_data_paths, config.valid_data_weights
+    labels = config.valid_label_data_paths
     if part == "test":
-        named, weights = config.test_data_paths, config.test_data_weights
+        named, weights, labels = config.test_data_paths, config.test_data_weights, config.test_label_data_paths
     paths = [Path(path) for path in named or ()]
     trained_on = {Path(path).resolve() for path in config.train_data_paths or [main_path(config)]}
     told = []
     if is_pair_blend(key, paths):
-        sets = [open_whole_pair(prefix, config.seq_length) for prefix in paths]
+        sets = open_whole_pairs(part, paths, labels, config.seq_length)
         weights = weights or [1.0] * len(sets)
         told = [
             f"`{key}`: {path} is trained on too, its loss is not held out"
@@ -63,6 +65,7 @@ def open_held_out_blend(
             if path.resolve() in trained_on
         ]
     else:
+        refuse_labels(part, labels)
         manifests = _load_manifests(key, paths, config, tokenizer_sha256)
         sets = [
             _open_folder(folder, manifest, _SPLITS[part], key, config.seq_length, folder.resolve() in trained_on)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neox_train.data.blend import BlendedWindows, document_weights, temper
+from neox_train.data.labels import LabelledTokens, open_items
 from neox_train.data.mmap_files import MmapTokens
 from neox_train.data.neox_blend import NeoxBlendOrder, count_samples, normalise_weights
 from neox_train.data.neox_order import ItemStream, NeoxOrder
@@ -38,7 +39,7 @@ def open_pair_blend(config: NeoxConfig, prefixes: Sequence[Path]) -> tuple[Windo
 
     As in GPT-NeoX every pair is trained on whole, ``split`` is not read, and without weights all weigh the same.
     """
-    pairs = [MmapTokens.open(prefix) for prefix in prefixes]
+    pairs = _open_labelled("train", prefixes, config.train_label_data_paths)
     num_samples = (config.train_iters or 0) * config.train_batch_size
     weights = normalise_weights(_choose_weights(config, pairs))
     orders = [
@@ -51,13 +52,30 @@ def open_pair_blend(config: NeoxConfig, prefixes: Sequence[Path]) -> tuple[Windo
     return windows, order, f"blend of the training samples in GPT-NeoX's order: {shares}"
 
 
-def open_whole_pair(prefix: Path, seq_length: int) -> Windows:
-    """All windows of a pair, its items in the order of the file."""
-    tokens = MmapTokens.open(prefix)
-    return Windows(ItemStream(tokens, np.arange(len(tokens))), seq_length)
+def open_whole_pairs(part: str, prefixes: Sequence[Path], labels: list[str] | None, seq_length: int) -> list[Windows]:
+    """All windows of each pair of ``{part}_data_paths``, its items in the order of the file."""
+    pairs = _open_labelled(part, prefixes, labels)
+    return [Windows(ItemStream(pair, np.arange(len(pair))), seq_length) for pair in pairs]
 
 
-def _choose_weights(config: NeoxConfig, pairs: Sequence[MmapTokens]) -> list[float]:
+def refuse_labels(part: str, labels: list[str] | None) -> None:
+    """Raise ConfigError where dataset folders are to have label files."""
+    if labels is not None:
+        raise ConfigError(
+            f"`{part}_label_data_paths` is set, and `{part}_data_paths` names dataset folders, which have no labels; "
+            "name .bin/.idx files in both, or remove the labels"
+        )
+
+
+def _open_labelled(part: str, prefixes: Sequence[Path], labels: list[str] | None) -> list[MmapTokens | LabelledTokens]:
+    for label in labels or ():
+        if not is_pair(Path(label)):
+            raise ConfigError(f"`{part}_label_data_paths`: {label} is no pair of .bin/.idx files; correct the path")
+    beside = [None] * len(prefixes) if labels is None else [Path(label) for label in labels]
+    return [open_items(prefix, label) for prefix, label in zip(prefixes, beside, strict=True)]
+
+
+def _choose_weights(config: NeoxConfig, pairs: Sequence[MmapTokens | LabelledTokens]) -> list[float]:
     weights = config.train_data_weights or [1.0] * len(pairs)
     if config.weight_by_num_documents:
         weights = document_weights([len(pair) for pair in pairs], config.weighted_sampler_alpha)

@@ -18,6 +18,11 @@ PATHS = ["a", "b"]
         ({"test_data_paths": PATHS, "test_data_weights": [-1.0, 2.0]}, "numbers of 0 or more"),
         ({"valid_data_paths": ["a", "a"]}, "valid_data_paths is empty or names a dataset twice"),
         ({"valid_data_paths": PATHS, "valid_data_weights": [1.0]}, "valid_data_weights has 1 numbers for 2 valid"),
+        ({"test_label_data_paths": ["a"]}, "test_label_data_paths is set without test_data_paths"),
+        (
+            {"train_data_paths": PATHS, "train_label_data_paths": ["a"]},
+            "label_data_paths has 1 entries for 2 train_data",
+        ),
         ({"weight_by_num_documents": True}, "weight_by_num_documents is set without"),
         ({"blend_temperature": 2.0}, "blend_temperature is set without"),
         ({"train_data_paths": []}, "train_data_paths is empty"),

@@ -80,6 +80,10 @@ def test_what_trains(change: dict[str, object]) -> None:
         ),
         ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param"),
         ({"finetune": True}, "finetune: true"),
+        (
+            {"pos_train_label_data_paths": ["a"]},
+            "pos_train_label_data_paths: ['a'] (training by preference is not built",
+        ),
         ({"use_wandb": True}, "use_wandb: true"),
     ],
 )

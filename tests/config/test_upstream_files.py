@@ -68,7 +68,7 @@ SETUPS = {
     "mamba": {"attention_config": [[["mamba"], "all"]], "mamba_selective_scan_fusion": True},
     "rwkv": {"attention_config": [[["rwkv"], "all"]]},
     "preference": {"train_impl": "dpo", "dataset_impl": "pairwise", "dpo_beta": 0.1},
-    "labels": {"train_label_data_paths": ["labels_document"]},
+    "labels": {"train_data_paths": ["text_document"], "train_label_data_paths": ["labels_document"]},
     "local paths": {"data_path": "data/text_document", "save": "checkpoints", "log_dir": "logs"},
     "sm3 without numbers": {"optimizer": {"type": "sm3", "params": {}}, "use_wandb": False, "include": "localhost:1"},
 }
@@ -80,7 +80,6 @@ REFUSED = {
     "mamba": ["attention_config: mamba"],
     "rwkv": ["attention_config: rwkv"],
     "preference": ["train_impl: 'dpo'"],
-    "labels": ["train_label_data_paths: ['labels_document'] (labels beside the tokens"],
 }
 
 

@@ -5,7 +5,6 @@ import struct
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from neox_train.config.layout import DatasetFolder
@@ -14,6 +13,7 @@ from neox_train.data.mmap_import import import_mmap
 from neox_train.data.store import TokenStore
 from neox_train.data.verification import verify_dataset
 from neox_train.errors import DataError
+from tests.data.pairs import write_pair
 
 
 @pytest.mark.parametrize("size", [1000, 65_499, 65_500, 65_535, 65_536, 65_537, 70_000])
@@ -61,15 +61,6 @@ def test_a_second_export_gives_the_same_bytes(tmp_path, make_spec, build, folder
     assert [item.tolist() for item in MmapTokens.open(tmp_path / "again")] == [
         TokenStore.open(folder.path, "train").document(index).tolist() for index in range(30)
     ]
-
-
-def write_pair(prefix, items: list[list[int]]) -> None:
-    sizes = np.array([len(item) for item in items], "<i4")
-    pointers = np.concatenate([[0], np.cumsum(sizes[:-1], dtype=np.int64) * 4]).astype("<i8")
-    header = b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 4, len(items), len(items) + 1)
-    documents = np.arange(len(items) + 1, dtype="<i8")
-    prefix.with_suffix(".idx").write_bytes(header + sizes.tobytes() + pointers.tobytes() + documents.tobytes())
-    prefix.with_suffix(".bin").write_bytes(np.concatenate([np.array(item, "<i4") for item in items]).tobytes())
 
 
 def test_open_documents_are_closed_and_empty_ones_dropped(tmp_path, byte_tokenizer):

@@ -1,7 +1,6 @@
 """Against GPT-NeoX's blend as it walks: one set after the other weighed, sample by sample."""
 
 import math
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -13,27 +12,23 @@ from neox_train.data.neox_blend import _BLOCK, NeoxBlendOrder, count_samples, no
 from neox_train.data.neox_order import NeoxOrder
 from neox_train.data.windows import Windows
 from neox_train.errors import ConfigError
+from tests.data.pairs import write_pair
 
 from .test_neox_order import walk
 
 SEQ_LENGTH = 16
 
 
-def write_pair(prefix: Path, items: int, seed: int, first_id: int) -> MmapTokens:
+def make_pair(prefix: Path, items: int, seed: int, first_id: int) -> MmapTokens:
     """Items of 5 to 60 tokens, each token telling from which pair it is and where it lies."""
-    sizes = np.random.default_rng(seed).integers(5, 60, size=items).astype("<i4")
-    ids = np.arange(first_id, first_id + sizes.sum(), dtype="<i4")
-    pointers = np.concatenate([[0], np.cumsum(sizes[:-1], dtype=np.int64) * 4]).astype("<i8")
-    header = b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 4, items, items + 1)
-    index = header + sizes.tobytes() + pointers.tobytes() + np.arange(items + 1, dtype="<i8").tobytes()
-    prefix.with_name(prefix.name + ".idx").write_bytes(index)
-    prefix.with_name(prefix.name + ".bin").write_bytes(ids.tobytes())
-    return MmapTokens.open(prefix)
+    ends = first_id + np.cumsum(np.random.default_rng(seed).integers(5, 60, size=items))
+    begins = [first_id, *ends[:-1].tolist()]
+    return MmapTokens.open(write_pair(prefix, [range(*ends_of) for ends_of in zip(begins, ends.tolist(), strict=True)]))
 
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> list[MmapTokens]:
-    return [write_pair(tmp_path / f"pair{k}", 30 + 40 * k, seed=k, first_id=100_000 * k) for k in range(3)]
+    return [make_pair(tmp_path / f"pair{k}", 30 + 40 * k, seed=k, first_id=100_000 * k) for k in range(3)]
 
 
 def choose(weights: list[float], size: int) -> list[tuple[int, int]]:

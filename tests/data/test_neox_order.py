@@ -1,7 +1,5 @@
 """Against the algorithm of GPT-NeoX as it walks: document by document, sample by sample."""
 
-import struct
-
 import numpy as np
 import pytest
 
@@ -9,19 +7,16 @@ from neox_train.data.mmap_files import MmapTokens
 from neox_train.data.neox_order import ItemStream, NeoxOrder, split_items
 from neox_train.data.windows import Windows
 from neox_train.errors import ConfigError, DataError
+from tests.data.pairs import write_pair
 
 
 @pytest.fixture
 def tokens(tmp_path) -> MmapTokens:
     """40 items of 0 to 60 tokens, each token telling where it lies."""
-    sizes = np.random.default_rng(3).integers(0, 60, size=40).astype("<i4")
-    ids = np.arange(sizes.sum(), dtype="<i4")
-    pointers = np.concatenate([[0], np.cumsum(sizes[:-1], dtype=np.int64) * 4]).astype("<i8")
-    header = b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 4, len(sizes), len(sizes) + 1)
-    index = header + sizes.tobytes() + pointers.tobytes() + np.arange(len(sizes) + 1, dtype="<i8").tobytes()
-    (tmp_path / "pair.idx").write_bytes(index)
-    (tmp_path / "pair.bin").write_bytes(ids.tobytes())
-    return MmapTokens.open(tmp_path / "pair")
+    sizes = np.random.default_rng(3).integers(0, 60, size=40)
+    ends = np.cumsum(sizes)
+    items = [list(range(end - size, end)) for size, end in zip(sizes.tolist(), ends.tolist(), strict=True)]
+    return MmapTokens.open(write_pair(tmp_path / "pair", items))
 
 
 def walk(tokens: MmapTokens, items: range, num_samples: int, seq_length: int, seed: int) -> list[list[int]]:

@@ -63,15 +63,21 @@ class DataKeys(BaseModel):
     )
 
 
-_LABELS = "labels beside the tokens are not read; eod_mask_loss leaves the starts of documents out of the loss"
+_LABELS = "training by preference is not built; train_label_data_paths masks tokens of plain training"
 
 
 class PreferenceDataKeys(BaseModel):
     """Labels, rewards and pairs, for training by preference."""
 
-    train_label_data_paths: list[str] | None = refused(None, "Labels of training data.", remedy=_LABELS)
-    valid_label_data_paths: list[str] | None = refused(None, "Labels of validation data.", remedy=_LABELS)
-    test_label_data_paths: list[str] | None = refused(None, "Labels of test data.", remedy=_LABELS)
+    train_label_data_paths: list[str] | None = implemented(
+        None, ".bin/.idx files beside those of train_data_paths: labels below 0 leave their tokens out of the loss."
+    )
+    valid_label_data_paths: list[str] | None = implemented(
+        None, ".bin/.idx files beside those of valid_data_paths: labels below 0 leave their tokens out of the loss."
+    )
+    test_label_data_paths: list[str] | None = implemented(
+        None, ".bin/.idx files beside those of test_data_paths: labels below 0 leave their tokens out of the loss."
+    )
     train_reward_data_paths: list[str] | None = refused(None, "Rewards of training data.")
     valid_reward_data_paths: list[str] | None = refused(None, "Rewards of validation data.")
     test_reward_data_paths: list[str] | None = refused(None, "Rewards of test data.")

@@ -31,6 +31,8 @@ class RunFacts:
     steps: float | None
     train_iters: float | None
     validation_loss: float | None
+    test_loss: float | None
+    """On ``test_data_paths``, after the last step."""
     bits_per_byte: float | None
     unigram_bits_per_byte: float | None
     xz_bits_per_byte: float | None
@@ -72,6 +74,7 @@ def gather_facts(run: RunInputs, index: int) -> RunFacts:
         steps=number(run.finished, "step", number(last, "step")),
         train_iters=number(run.config, "train_iters"),
         validation_loss=number(run.finished, "validation_loss", _last_value(run.of_kind("validation"), "loss")),
+        test_loss=number(run.finished, "test_loss", _last_value(run.of_kind("test"), "loss")),
         bits_per_byte=number(mapping(tasks, "held_out"), "bits_per_byte"),
         unigram_bits_per_byte=number(mapping(tasks, "unigram"), "bits_per_byte"),
         xz_bits_per_byte=number(mapping(tasks, "xz"), "bits_per_byte"),

@@ -31,7 +31,7 @@ def write_runs(facts: Sequence[RunFacts]) -> Html:
         ("Parameters", lambda fact: (format_count(fact.parameters), [])),
         ("Tokens", lambda fact: (format_count(fact.tokens), [])),
         ("Steps", _steps),
-        ("Validation loss", lambda fact: (format_decimal(fact.validation_loss), [])),
+        ("Validation loss", _losses),
         ("Bits per byte", _bits_per_byte),
         (f"Tokens/s per {unit}", lambda fact: (format_integer(fact.tokens_per_second), _mfu(fact))),
         (f"Peak memory per {unit}", _memory),
@@ -56,6 +56,11 @@ def write_runs(facts: Sequence[RunFacts]) -> Html:
         class_="card",
         id="runs",
     )
+
+
+def _losses(fact: RunFacts) -> tuple[object, list[str]]:
+    tested = [] if fact.test_loss is None else [f"test {format_decimal(fact.test_loss)}"]
+    return format_decimal(fact.validation_loss), tested
 
 
 def _write_row(fact: RunFacts, columns: Sequence[tuple[str, Cell]], best: dict[str, set[str]]) -> Html:
