@@ -100,3 +100,10 @@ def test_only_measured_rates_are_called_calibrated() -> None:
         rates = cluster.rates.model_copy(update={"measured": measured})
         read = read_rates(cluster.model_copy(update={"rates": rates}), "bfloat16")
         assert read is not None and read.calibrated is measured
+
+
+def test_1_bit_optimizers_update_at_adam_s_speed() -> None:
+    plan = make_gpu_plan(MODEL, micro_batch=4, replicas=2)
+    adam, signs = (predict_step([replace(plan, optimizer=kind)], _rates()) for kind in ("adam", "one_bit"))
+    assert adam is not None and signs is not None
+    assert signs.update == adam.update

@@ -104,6 +104,12 @@ def test_smaller_buckets_make_more_calls_of_the_same_bytes(seen: dict[str, dict[
     assert count(seen["stage 2, small buckets"], "wire_bytes") == count(seen["stage 2"], "wire_bytes")
 
 
+def test_the_size_of_gathers_is_never_read_where_torch_gathers_into_one_tensor(seen: dict[str, dict[str, Any]]) -> None:
+    plain, small = seen["stage 2"]["whole"]["traffic"][-1], seen["stage 2, small gathers"]["whole"]["traffic"][-1]
+    assert {name: one["calls"] for name, one in small.items()} == {name: one["calls"] for name, one in plain.items()}
+    assert "dp.all_gather_into_tensor" in plain and "dp.all_gather" not in plain
+
+
 def test_reduce_scatter_divides_before_the_sum_and_all_reduce_after(seen: dict[str, dict[str, Any]]) -> None:
     scattered, reduced = (seen[name]["whole"] for name in ("stage 2", "stage 2, reduce_scatter off"))
     assert (scattered["engine"]["reduce_scatter"], reduced["engine"]["reduce_scatter"]) == (True, False)
