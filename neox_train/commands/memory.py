@@ -88,8 +88,6 @@ def _read_memory(folder: RunFolder, cluster: Cluster) -> MemoryRun | None:
 
 
 def _calibrate_speed(folders: list[RunFolder], cluster: Cluster, results: Path) -> None:
-    from dataclasses import replace
-
     from neox_train.errors import ConfigError
     from neox_train.memory.throughput.calibration import fit_matrix_fraction, predict_ratio
     from neox_train.memory.throughput.rates import read_rates
@@ -106,7 +104,7 @@ def _calibrate_speed(folders: list[RunFolder], cluster: Cluster, results: Path) 
             f"the profile '{cluster.name}' predicts no speed; set gpu.peak_tflops, gpu.memory_gb_per_second and "
             "network.gb_per_second"
         )
-    fitted = replace(rates, matrix_flops=fraction * rates.peak_flops)
+    fitted = rates.with_matrix_fraction(fraction)
     for run in runs:
         before, after = predict_ratio(run, rates), predict_ratio(run, fitted)
         if before is not None and after is not None:

@@ -32,6 +32,10 @@ def plan(
     vocab_size: int = typer.Option(_DEFAULT_VOCABULARY, min=1, help="Tokens of the vocabulary."),
     global_batch: int | None = typer.Option(None, min=1, help="Sequences of a step; default the configuration's own."),
     scaling: Path | None = typer.Option(None, help="Draw the best layout's weak scaling to 4,096 GPUs as a PNG."),
+    allow: str = typer.Option(
+        "optimizer",
+        help="What of the numerics may change: optimizer (8-bit states), precision, both with a comma, none.",
+    ),
     results: Path = typer.Option(Path("results"), help="Results folder whose memory calibration counts."),
     write: Path | None = typer.Option(None, help="Write the configuration with the chosen keys laid over it."),
 ) -> None:
@@ -42,21 +46,22 @@ def plan(
     from neox_train.config.profiles import load_profile
     from neox_train.memory.calibration import read_calibration
     from neox_train.memory.search.budget import count_steps, read_nodes, read_seconds, read_tokens
+    from neox_train.memory.search.precisions import read_allowed
     from neox_train.memory.search.search import search_layouts
 
-    cluster = load_profile(profile)
+    cluster, allowed = load_profile(profile), read_allowed(allow)
     counts = read_nodes(nodes)
     base = _resolve_base(config, cluster, counts, global_batch)
     base = base.with_vocab_size(base.vocab_size or vocab_size)
     wanted = read_tokens(tokens) if tokens else None
     limit = read_seconds(deadline) if deadline else None
     steps = count_steps(wanted, base.train_batch_size, base.seq_length) if wanted else _require_steps(base)
-    found = search_layouts(config, cluster, counts, base, read_calibration(results, cluster.name))
+    found = search_layouts(config, cluster, counts, base, read_calibration(results, cluster.name), allowed)
     rows = _price_all(found, base, cluster, steps)
     chosen = _order(rows, limit)
-    _show(chosen, rows, found, base, cluster, steps, limit)
+    _show(chosen, rows, found, base, cluster, steps, limit, allowed)
     if scaling is not None:
-        _draw(scaling, chosen[0][0], cluster, base)
+        _draw(scaling, chosen[0][0], cluster)
         typer.echo(f"written: {scaling}")
     if write is not None:
         _write(
@@ -106,16 +111,21 @@ def _price_all(found: Found, base: NeoxConfig, cluster: Cluster, steps: int) -> 
             f"no layout fits {cluster.name}: {'; '.join(word.strip() for word in word_refusals(found.refusals))}; "
             "allow more nodes (--nodes 1-16), or take a smaller model"
         )
-    peak = getattr(cluster.gpu.peak_tflops, base.precision or "bfloat16") if cluster.gpu else None
     operations = flops_per_token(Architecture.from_config(base))
     return [
         (
             choice,
             price(choice.step.total, choice.step.gpus, steps, cluster),
-            choice.step.tokens_per_second_per_gpu * operations / (peak * 1e12) if peak else 0.0,
+            choice.step.tokens_per_second_per_gpu * operations / (_read_peak(choice, cluster) * 1e12),
         )
         for choice in found.choices
     ]
+
+
+def _read_peak(choice: Choice, cluster: Cluster) -> float:
+    """TFLOP/s that MFU is a share of: the 16-bit peak under FP8 too. A speed was predicted, so it is there."""
+    assert cluster.gpu is not None
+    return float(getattr(cluster.gpu.peak_tflops, choice.layout.plan.precision))
 
 
 def _order(rows: Sequence[Row], deadline: int | None) -> list[Row]:
@@ -134,60 +144,31 @@ def _show(
     cluster: Cluster,
     steps: int,
     deadline: int | None,
+    allowed: frozenset[str],
 ) -> None:
     from rich.console import Console
 
+    from neox_train.memory.search.notes import list_notes
     from neox_train.memory.search.table import build_plan_table, word_refusals
 
-    console = Console(width=160, soft_wrap=False)
+    console = Console(width=172, soft_wrap=False)
     console.print(build_plan_table(chosen[:_SHOWN], title=f"best layouts on {cluster.name}"))
     counts = sorted({row[0].layout.nodes for row in rows})
     if len(counts) > 1:
         best = [min((r for r in rows if r[0].layout.nodes == n), key=lambda r: r[1].seconds) for n in counts]
         console.print(build_plan_table(best, title="best of each number of nodes"))
-    for line in (*_list_notes(chosen, base, cluster, steps, deadline), "others lost:", *word_refusals(found.refusals)):
+    notes = list_notes(chosen[0], base, cluster, steps=steps, deadline=deadline, allowed=allowed)
+    for line in (*notes, "others lost:", *word_refusals(found.refusals)):
         typer.echo(line)
 
 
-def _list_notes(chosen: list[Row], base: NeoxConfig, cluster: Cluster, steps: int, deadline: int | None) -> list[str]:
-    from neox_train.config.architecture import Architecture
-    from neox_train.config.hardware import uses_fp8
-    from neox_train.config.parameters import count_parameters
-    from neox_train.memory.layout_compression import word_compression
-    from neox_train.memory.search.budget import suggest_tokens
-    from neox_train.memory.throughput.rates import read_rates
-
-    choice, cost, _ = chosen[0]
-    parameters = count_parameters(Architecture.from_config(base))
-    tokens = steps * base.train_batch_size * base.seq_length
-    notes = [
-        f"global batch {base.train_batch_size} sequences of {base.seq_length}; {steps:,} steps are "
-        f"{tokens / 1e9:.1f}B tokens, {tokens / parameters:.1f} a parameter "
-        f"(20 a parameter, {suggest_tokens(parameters) / 1e9:.1f}B, spend training compute best)",
-        f"a job ends at {cluster.time_limit_minutes} minutes: {cost.jobs} jobs, {cost.jobs - 1} of them requeued; "
-        "waiting, validation and saving are not counted",
-    ]
-    if not choice.step.calibrated:
-        notes.append(
-            f"uncalibrated: the rates of {cluster.name} were not measured there (docs/planning.md has the errors)"
-        )
-    rates = read_rates(cluster, base.precision or "bfloat16")
-    if rates is not None and (word := word_compression(choice.layout.plan, choice.step, rates)):
-        notes.append(word)
-    if uses_fp8(base):
-        notes.append("FP8 is not modelled: speed and memory are predicted as for 16 bits, so the training is faster")
-    if deadline is not None and cost.seconds > deadline:
-        notes.append(f"nothing meets the deadline: the fastest takes {cost.days:.1f} days; allow more nodes")
-    return notes
-
-
-def _draw(path: Path, choice: Choice, cluster: Cluster, base: NeoxConfig) -> None:
+def _draw(path: Path, choice: Choice, cluster: Cluster) -> None:
     from neox_train.memory.search.scaling import draw_scaling, predict_scaling
     from neox_train.memory.throughput.rates import read_rates
 
-    rates = read_rates(cluster, base.precision or "bfloat16")
-    assert rates is not None
     plans, layout = choice.layout.plans, choice.layout
+    rates = read_rates(cluster, layout.plan.precision)
+    assert rates is not None
     points = predict_scaling(plans, rates)
     words = f"tp {layout.tensor_parallel}, pp {layout.stages}, ZeRO {layout.zero_stage}, micro-batch "
     title = f"weak scaling on {cluster.name}: {words}{layout.plan.micro_batch}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from neox_train.config.support import require_trainable
 from neox_train.errors import ConfigError, DoesNotFitError
 from neox_train.memory.estimate import estimate_memory
 from neox_train.memory.search.layouts import Refusals, list_layouts
+from neox_train.memory.search.precisions import list_precisions, read_allowed
 from neox_train.memory.search.search import search_layouts
 from neox_train.memory.wording import word_size
+from tests.memory.plans import make_config
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs" / "1-3B.yml"
@@ -97,6 +100,7 @@ def test_weak_scaling_is_drawn(tmp_path: Path) -> None:
         (("--tokens", "many"), "--tokens many"),
         (("--deadline", "soon"), "--deadline soon"),
         (("--global-batch", "7"), "--global-batch 7"),
+        (("--allow", "speed"), "--allow speed"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments: tuple[str, ...], word: str) -> None:
@@ -105,15 +109,77 @@ def test_mistakes_are_one_sentence(arguments: tuple[str, ...], word: str) -> Non
     assert word in str(result.exception) and "\n" not in str(result.exception)
 
 
-def test_fp8_is_said_not_to_be_modelled() -> None:
-    assert _call("--nodes", "1").stdout.count("FP8 is not modelled") == 0
+def test_a_configuration_in_fp8_is_planned_in_fp8() -> None:
     app = typer.Typer()
     app.callback()(lambda: None)
     plan.register(app)
     files = [str(CONFIG), str(ROOT / "configs" / "fp8.yml")]
     stacked = CliRunner().invoke(app, ["plan", *files, "--profile", str(H100)])
     assert stacked.exit_code == 0, stacked.exception
-    assert stacked.stdout.count("FP8 is not modelled") == 1
+    assert "FP8" in stacked.stdout.splitlines()[2]
+    assert "precision stays FP8" in stacked.stdout
+
+
+def test_precision_changes_only_where_it_is_allowed(tmp_path: Path) -> None:
+    arguments = ("--nodes", "1", "--global-batch", "64")
+    kept, written = _call(*arguments), tmp_path / "narrow.yml"
+    assert "FP8" not in kept.stdout and "precision stays fp16; --allow precision,optimizer" in kept.stdout
+    changed = _call(*arguments, "--allow", "precision,optimizer", "--write", str(written))
+    assert changed.exit_code == 0, changed.exception
+    assert "FP8" in changed.stdout.splitlines()[2] and "compare losses" in changed.stdout
+    cluster = load_cluster(H100)
+    config = resolve_files([written], cluster, nodes=1).with_vocab_size(50_257)
+    require_trainable(config, cluster)
+    assert (config.precision, config.te_fp8, config.te_mha) == ("bfloat16", True, True)
+    assert word_size(estimate_memory(config, cluster).total) in changed.stdout.splitlines()[2]
+
+
+def test_fp8_is_not_offered_without_its_hardware() -> None:
+    a100 = ROOT / "cluster_profiles" / "a100" / "cluster.yaml"
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    plan.register(app)
+    arguments = ["plan", str(CONFIG), "--profile", str(a100), "--global-batch", "64", "--allow", "precision"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.exception
+    table, reasons = result.stdout.split("others lost:")
+    assert "FP8" not in table and "FP8 needs compute capability" in reasons
+
+
+def test_8_bit_states_only_where_they_are_allowed() -> None:
+    cluster = load_cluster(ROOT / "cluster_profiles" / "h200" / "cluster.yaml")
+    files = [ROOT / "configs" / "6-7B.yml"]
+    base = resolve_files(files, cluster).with_vocab_size(50_257)
+    found = search_layouts(files, cluster, [1], base)
+    assert found.choices and all(choice.layout.plan.optimizer == "adam_8bit" for choice in found.choices)
+    assert not search_layouts(files, cluster, [1], base, allowed=frozenset()).choices
+
+
+@pytest.mark.parametrize(
+    ("own", "names"),
+    [
+        ({"precision": "fp32"}, ["", "bfloat16", "fp16", "FP8"]),
+        ({"precision": "bfloat16"}, ["", "fp16", "FP8"]),
+        ({"fp16": {"enabled": True}}, ["", "bfloat16", "FP8"]),
+    ],
+)
+def test_every_change_of_precision_resolves_to_what_it_says(own: dict[str, object], names: list[str]) -> None:
+    base = make_config(world_size=1, **own)
+    changes = list_precisions(base, read_allowed("precision"))
+    resolved = [make_config(world_size=1, **{**own, **dict(change.keys)}) for change in changes]
+    found = ["FP8" if config.te_fp8 else str(config.precision) for config in resolved]
+    assert found == [name or str(base.precision) for name in names]
+    assert list_precisions(base, frozenset()) == changes[:1]
+
+
+def test_of_equal_layouts_the_largest_micro_batch_is_first() -> None:
+    cluster = load_cluster(H100)
+    base = resolve_files([CONFIG], cluster, nodes=1).with_vocab_size(50_257)
+    plans = [(choice.step.total, choice.layout) for choice in search_layouts([CONFIG], cluster, [1], base).choices]
+    for (time, layout), (later, other) in itertools.pairwise(plans):
+        same = (layout.stages, layout.tensor_parallel, layout.zero_stage)
+        if abs(time - later) < 1e-9 and same == (other.stages, other.tensor_parallel, other.zero_stage):
+            assert layout.plan.micro_batch > other.plan.micro_batch
 
 
 def test_where_nothing_fits_it_says_so() -> None:

@@ -1,25 +1,32 @@
 """Throughput that others published or that was measured on one GPU, and what the model predicts for each row.
 
 Published rows: LLM-Foundry's training benchmarks (sequence 2048; parameters, gradients and states sharded, as ZeRO
-stage 3; eight GPUs and, here assumed, eight adapters of 200 Gbit/s a node) and torchtitan's Llama 3.1 8B with
-torch.compile (sequence 8192). Batches that the sources do not give are assumed. H200 rows, one
-GPU: a compiled model with fp32 master weights in a hand-written loop, and `neox-train train`.
+stage 3; eight GPUs and 200 GB/s a node, as it says for its A100; the H100's network is assumed to be the same) and
+torchtitan's Llama 3.1 8B with torch.compile (sequence 8192, 400 Gbit/s a GPU). Micro-batches, accumulation and
+recomputation are the sources' own. H200 rows, one GPU: `neox-train train` with the configurations of
+benchmarks/train_step.py (docs/performance.md).
 """
 
 from __future__ import annotations
 
+import json
+import tempfile
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
+from benchmarks.own_row import describe_row
+from benchmarks.rows import SIZES, find_row
 from neox_train.config.architecture import Architecture
-from neox_train.config.cluster import load_cluster
-from neox_train.memory.plan import RankPlan
+from neox_train.config.cluster import Cluster, load_cluster
+from neox_train.config.run import resolve_files
+from neox_train.memory.plan import RankPlan, plan_stages
+from neox_train.memory.throughput.compute import predict_products
 from neox_train.memory.throughput.rates import read_rates
 from neox_train.memory.throughput.step import predict_step
 from tests.memory.plans import make_plan
 
 PROFILES = Path(__file__).parents[2] / "cluster_profiles"
-_NODE_NETWORK_GB_PER_SECOND = 200
 _A100_40GB = 1555
 _SHAPES = {
     "125M": (12, 768, 12),
@@ -29,39 +36,41 @@ _SHAPES = {
     "3B": (32, 2560, 20),
     "7B": (32, 4096, 32),
 }
+_LLAMA = "Llama 3.1 8B"
+_LLAMA_RECOMPUTED = 0.365
+"""Torchtitan keeps the results of attention and of every second product: recomputed are wk, wo and w3, of 218M weights
+of a layer 80M."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One run: profile, model, GPUs, micro-batch, measured tokens/s/GPU, and whether a constant was fitted to it."""
+    """One run of others: profile, model, GPUs, micro-batch, accumulation, measured tokens/s/GPU."""
 
     profile: str
     model: str
     gpus: int
     micro_batch: int
+    accumulation_steps: int
     measured: int
     is_fitted: bool = False
-    is_own: bool = False
-    """Whether `neox-train train` was measured (docs/performance.md)."""
+    """Whether a constant was fitted to it."""
     is_recomputed: bool = False
+    is_fp8: bool = False
     memory_gb_per_second: float | None = None
     """Of a card whose memory is slower than the profile's."""
+    node_gb_per_second: float = 200
 
-    @property
+    @cached_property
     def predicted(self) -> float:
         """Predicted tokens/s/GPU."""
-        cluster = load_cluster(PROFILES / self.profile / "cluster.yaml")
-        network = cluster.network.model_copy(update={"gb_per_second": _NODE_NETWORK_GB_PER_SECOND})
-        cluster = cluster.model_copy(update={"processes_per_node": 8, "network": network})
-        if self.memory_gb_per_second is not None:
-            assert cluster.gpu is not None
-            slower = cluster.gpu.model_copy(update={"memory_gb_per_second": self.memory_gb_per_second})
-            cluster = cluster.model_copy(update={"gpu": slower})
-        rates = read_rates(cluster, "bfloat16")
+        rates = read_rates(self._cluster, "bfloat16")
         assert rates is not None
         step = predict_step([self.plan], rates)
         assert step is not None
-        return step.tokens_per_second_per_gpu
+        again = 0.0
+        if self.model == _LLAMA:
+            again = _LLAMA_RECOMPUTED * predict_products(self.plan, rates) * self.accumulation_steps
+        return step.tokens / (step.total + again) / step.gpus
 
     @property
     def error(self) -> float:
@@ -71,18 +80,68 @@ class Row:
     @property
     def plan(self) -> RankPlan:
         """One rank of the run."""
-        return make_gpu_plan(
+        plan = make_gpu_plan(
             make_architecture(self.model),
             micro_batch=self.micro_batch,
+            accumulation_steps=self.accumulation_steps,
             replicas=self.gpus,
             zero_stage=3,
             checkpoint_layers=int(self.is_recomputed),
         )
+        is_llama = self.model == _LLAMA
+        # Sharded states are updated as flat ones: others' trainings have no wrapper of DeepSpeed's.
+        plan = replace(plan, compiled_blocks=is_llama, keeps_products=is_llama, flat_masters=True)
+        if self.is_fp8:
+            plan = replace(plan, te_attention=True, te_mlp=True, fp8="current" if is_llama else "delayed")
+        return plan
+
+    @property
+    def _cluster(self) -> Cluster:
+        cluster = load_cluster(PROFILES / self.profile / "cluster.yaml")
+        network = cluster.network.model_copy(update={"gb_per_second": self.node_gb_per_second})
+        cluster = cluster.model_copy(update={"processes_per_node": 8, "network": network})
+        if self.memory_gb_per_second is None:
+            return cluster
+        assert cluster.gpu is not None
+        slower = cluster.gpu.model_copy(update={"memory_gb_per_second": self.memory_gb_per_second})
+        return cluster.model_copy(update={"gpu": slower})
+
+
+@dataclass(frozen=True)
+class OwnRow:
+    """One row of docs/performance.md: its name in benchmarks/rows.py, the call that measured it, tokens/s."""
+
+    name: str
+    call: int
+    measured: int
+    is_fitted: bool = False
+
+    @cached_property
+    def predicted(self) -> float:
+        """Predicted tokens/s, from the very configuration that ran."""
+        cluster = load_cluster(PROFILES / "h200" / "cluster.yaml")
+        row = find_row(self.name)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "row.yml"
+            # JSON is YAML.
+            file.write_text(json.dumps(describe_row(row, Path(folder) / "store")))
+            config = resolve_files([file], cluster).with_vocab_size(SIZES[row.size].vocab_size)
+        plans = plan_stages(config, cluster)
+        rates = read_rates(cluster, plans[0].precision)
+        assert rates is not None
+        step = predict_step(plans, rates)
+        assert step is not None
+        return step.tokens_per_second_per_gpu
+
+    @property
+    def error(self) -> float:
+        """Relative error of the prediction; positive is too fast."""
+        return self.predicted / self.measured - 1
 
 
 def make_architecture(model: str) -> Architecture:
     """The architecture of a row's model."""
-    is_llama = model == "Llama 3.1 8B"
+    is_llama = model == _LLAMA
     layers, hidden, heads = (32, 4096, 32) if is_llama else _SHAPES[model]
     length, vocabulary = (8192, 128_256) if is_llama else (2048, 50_304)
     return Architecture(
@@ -142,53 +201,105 @@ def make_gpu_plan(
     )
 
 
+OWN_ROWS = (
+    OwnRow("1-3B/bf16", 6, 63_186),
+    OwnRow("1-3B/fp8-delayed", 6, 82_709),
+    OwnRow("125M/bf16", 6, 465_158),
+    OwnRow("410M/bf16", 6, 184_731),
+    OwnRow("1-3B/bf16", 7, 60_437),
+    OwnRow("1-3B/adam8bit", 7, 54_139),
+    OwnRow("1-3B/te", 7, 60_499),
+    OwnRow("1-3B/fp16", 7, 51_130, is_fitted=True),
+    OwnRow("1-3B/bf16-checkpointing", 7, 46_967),
+    OwnRow("125M/bf16", 7, 444_939),
+    OwnRow("125M/adam8bit", 7, 425_828),
+    OwnRow("1-3B/bf16", 8, 61_341, is_fitted=True),
+    OwnRow("1-3B/adam8bit", 8, 55_779, is_fitted=True),
+)
+
 ROWS = (
-    Row("h200", "1.3B", 1, 8, 59_800, is_fitted=True),
-    Row("h200", "125M", 1, 16, 472_000),
-    Row("h200", "1.3B", 1, 8, 61_752, is_own=True),
-    Row("h200", "125M", 1, 16, 466_267, is_own=True),
-    Row("a100", "125M", 8, 32, 142_830),
-    Row("a100", "350M", 8, 16, 58_782),
-    Row("a100", "760M", 8, 16, 32_434),
-    Row("a100", "1.3B", 8, 16, 20_513),
-    Row("a100", "3B", 8, 10, 10_811),
-    Row("a100", "7B", 8, 8, 4_641),
-    Row("a100", "125M", 8, 16, 136_334, memory_gb_per_second=_A100_40GB),
-    Row("a100", "125M", 64, 16, 125_234, memory_gb_per_second=_A100_40GB),
-    Row("a100", "350M", 8, 16, 55_995, memory_gb_per_second=_A100_40GB),
-    Row("a100", "350M", 64, 16, 52_689, memory_gb_per_second=_A100_40GB),
-    Row("a100", "1.3B", 8, 8, 19_271, memory_gb_per_second=_A100_40GB),
-    Row("a100", "1.3B", 64, 8, 19_001, memory_gb_per_second=_A100_40GB),
-    Row("a100", "7B", 8, 8, 3_679, is_recomputed=True, memory_gb_per_second=_A100_40GB),
-    Row("a100", "7B", 64, 8, 3_665, is_recomputed=True, memory_gb_per_second=_A100_40GB),
-    Row("h100", "760M", 8, 16, 63_147),
-    Row("h100", "1.3B", 8, 8, 45_455),
-    Row("h100", "1.3B", 64, 8, 44_402),
-    Row("h100", "1.3B", 512, 8, 39_837, is_fitted=True),
-    Row("h100", "3B", 16, 8, 24_142),
-    Row("h100", "3B", 64, 8, 22_525),
-    Row("h100", "7B", 8, 6, 10_643, is_fitted=True),
-    Row("h100", "7B", 128, 6, 10_475),
-    Row("h100", "7B", 512, 6, 9_670),
-    Row("h100", "Llama 3.1 8B", 8, 1, 6_667),
-    Row("h100", "Llama 3.1 8B", 128, 1, 6_514),
+    Row("a100", "125M", 8, 40, 2, 142_830),
+    Row("a100", "350M", 8, 32, 2, 58_782),
+    Row("a100", "760M", 8, 24, 2, 32_434),
+    Row("a100", "1.3B", 8, 14, 4, 20_513),
+    Row("a100", "3B", 8, 10, 2, 10_811),
+    Row("a100", "7B", 8, 6, 2, 4_641),
+    Row("a100", "125M", 8, 26, 3, 136_334, memory_gb_per_second=_A100_40GB),
+    Row("a100", "125M", 64, 26, 1, 125_234, memory_gb_per_second=_A100_40GB),
+    Row("a100", "350M", 8, 16, 4, 55_995, memory_gb_per_second=_A100_40GB),
+    Row("a100", "350M", 64, 18, 1, 52_689, memory_gb_per_second=_A100_40GB),
+    Row("a100", "1.3B", 8, 8, 8, 19_271, memory_gb_per_second=_A100_40GB),
+    Row("a100", "1.3B", 64, 10, 1, 19_001, memory_gb_per_second=_A100_40GB),
+    Row("a100", "7B", 8, 12, 4, 3_679, is_recomputed=True, memory_gb_per_second=_A100_40GB),
+    Row("a100", "7B", 64, 18, 1, 3_665, is_recomputed=True, memory_gb_per_second=_A100_40GB),
+    Row("h100", "760M", 8, 24, 2, 63_147),
+    Row("h100", "1.3B", 8, 14, 1, 45_455),
+    Row("h100", "1.3B", 64, 20, 1, 44_402),
+    Row("h100", "1.3B", 512, 20, 1, 39_837, is_fitted=True),
+    Row("h100", "3B", 16, 10, 3, 24_142),
+    Row("h100", "3B", 64, 6, 3, 22_525),
+    Row("h100", "7B", 8, 6, 1, 10_643, is_fitted=True),
+    Row("h100", "7B", 128, 6, 1, 10_475),
+    Row("h100", "7B", 512, 6, 1, 9_670),
+    Row("h100", "3B", 8, 10, 6, 30_586, is_fp8=True),
+    Row("h100", _LLAMA, 8, 2, 1, 6_667, is_recomputed=True, memory_gb_per_second=2400, node_gb_per_second=400),
+    Row("h100", _LLAMA, 128, 2, 1, 6_514, is_recomputed=True, memory_gb_per_second=2400, node_gb_per_second=400),
+    Row(
+        "h100",
+        _LLAMA,
+        8,
+        2,
+        1,
+        8_532,
+        is_recomputed=True,
+        is_fp8=True,
+        memory_gb_per_second=2400,
+        node_gb_per_second=400,
+    ),
+    Row(
+        "h100",
+        _LLAMA,
+        128,
+        2,
+        1,
+        8_380,
+        is_recomputed=True,
+        is_fp8=True,
+        memory_gb_per_second=2400,
+        node_gb_per_second=400,
+    ),
+    Row("h200", _LLAMA, 32, 2, 1, 10_938, is_recomputed=True, is_fp8=True, node_gb_per_second=400),
+    Row("h200", _LLAMA, 64, 2, 1, 10_753, is_recomputed=True, is_fp8=True, node_gb_per_second=400),
 )
 
 
+def write_own_table() -> list[str]:
+    """The project's own rows as lines of a Markdown table."""
+    lines = ["| row | call | measured | predicted | error | |", "|---|---|---|---|---|---|"]
+    for row in OWN_ROWS:
+        note = "a constant is fitted to it" if row.is_fitted else ""
+        lines.append(
+            f"| {row.name} | {row.call} | {row.measured:,} | {row.predicted:,.0f} | {row.error:+.1%} | {note} |"
+        )
+    return lines
+
+
 def write_table() -> list[str]:
-    """The rows as lines of a Markdown table."""
+    """The published rows as lines of a Markdown table."""
     lines = [
-        "| card | model | GPUs | micro-batch | measured | predicted | error | |",
+        "| card | model | GPUs | micro-batch x accumulation | measured | predicted | error | |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in ROWS:
         notes = ["a constant is fitted to it"] if row.is_fitted else []
-        notes += ["`neox-train train`"] if row.is_own else []
-        notes += ["40 GB card"] if row.memory_gb_per_second else []
-        notes += ["activations recomputed"] if row.is_recomputed else []
+        notes += ["FP8"] if row.is_fp8 else []
+        notes += ["40 GB card"] if row.memory_gb_per_second == _A100_40GB else []
+        notes += ["500 W, 2.4 TB/s"] if row.memory_gb_per_second == 2400 else []
+        if row.is_recomputed:
+            notes.append("37% of the products recomputed" if row.model == _LLAMA else "activations recomputed")
         note = ", ".join(notes)
         lines.append(
-            f"| {row.profile.upper()} | {row.model} | {row.gpus} | {row.micro_batch} | {row.measured:,} "
-            f"| {row.predicted:,.0f} | {row.error:+.1%} | {note} |"
+            f"| {row.profile.upper()} | {row.model} | {row.gpus} | {row.micro_batch} x {row.accumulation_steps} "
+            f"| {row.measured:,} | {row.predicted:,.0f} | {row.error:+.1%} | {note} |"
         )
     return lines

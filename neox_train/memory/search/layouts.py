@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from neox_train.config.schema import NeoxConfig
 from neox_train.config.support import require_trainable
 from neox_train.errors import ConfigError, NotBuiltError
 from neox_train.memory.plan import OptimizerKind, RankPlan, plan_stages
+from neox_train.memory.search.precisions import PrecisionChange, list_precisions
 
 _MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 _STAGES = (1, 2, 4, 8, 16)
@@ -28,6 +30,8 @@ class Layout:
     stages: int
     zero_stage: int
     plans: tuple[RankPlan, ...]
+    precision: PrecisionChange = field(default_factory=PrecisionChange)
+    """Number formats that are not the configuration's own."""
 
     @property
     def plan(self) -> RankPlan:
@@ -51,7 +55,7 @@ class Layout:
             keys["checkpoint_num_layers"] = plan.checkpoint_layers
         if plan.optimizer == "adam_8bit":
             keys["use_bnb_optimizer"] = True
-        return keys
+        return {**dict(self.precision.keys), **keys}
 
 
 @dataclass(slots=True)
@@ -68,12 +72,19 @@ class Refusals:
 
 
 def list_layouts(
-    files: Sequence[Path], cluster: Cluster, nodes: int, base: NeoxConfig, refusals: Refusals
+    files: Sequence[Path],
+    cluster: Cluster,
+    nodes: int,
+    base: NeoxConfig,
+    refusals: Refusals,
+    allowed: frozenset[str] = frozenset({"optimizer"}),
 ) -> Iterator[Layout]:
     """Every layout on ``nodes`` nodes that the configuration's rules allow and training supports, same global batch.
 
-    Tensor-parallel groups stay inside a node. What is refused is counted in ``refusals``.
+    Tensor-parallel groups stay inside a node. Number formats and the optimizer's states change where ``allowed`` names
+    them. What is refused is counted in ``refusals``.
     """
+    precisions = list_precisions(base, allowed)
     gpus = nodes * cluster.processes_per_node
     for tensor in _list_divisors(cluster.processes_per_node):
         for stages in _STAGES:
@@ -83,8 +94,15 @@ def list_layouts(
             if base.train_batch_size % replicas:
                 refusals.add("the global batch is not a multiple of the replicas")
                 continue
-            for zero_stage in _ZERO_STAGES:
-                skeleton = Layout(nodes=nodes, tensor_parallel=tensor, stages=stages, zero_stage=zero_stage, plans=())
+            for zero_stage, precision in itertools.product(_ZERO_STAGES, precisions):
+                skeleton = Layout(
+                    nodes=nodes,
+                    tensor_parallel=tensor,
+                    stages=stages,
+                    zero_stage=zero_stage,
+                    plans=(),
+                    precision=precision,
+                )
                 try:
                     plans = _resolve(files, cluster, skeleton, base, base.train_batch_size // replicas)
                 except NotBuiltError as error:
@@ -92,14 +110,14 @@ def list_layouts(
                 except ConfigError as error:
                     refusals.add("a rule of the configuration", str(error))
                 else:
-                    yield from _vary(replace(skeleton, plans=plans), base)
+                    yield from _vary(replace(skeleton, plans=plans), base, allowed)
 
 
 def _resolve(
     files: Sequence[Path], cluster: Cluster, skeleton: Layout, base: NeoxConfig, sequences: int
 ) -> tuple[RankPlan, ...]:
     """Plans of single-sequence micro-batches, from the configuration itself: its rules decide what is legal."""
-    overrides = {
+    overrides = dict(skeleton.precision.keys) | {
         "model_parallel_size": skeleton.tensor_parallel,
         "pipe_parallel_size": skeleton.stages,
         "zero_optimization.stage": skeleton.zero_stage,
@@ -113,11 +131,11 @@ def _resolve(
     return tuple(plan_stages(config, cluster))
 
 
-def _vary(skeleton: Layout, base: NeoxConfig) -> Iterator[Layout]:
+def _vary(skeleton: Layout, base: NeoxConfig, allowed: frozenset[str]) -> Iterator[Layout]:
     sequences = skeleton.plan.accumulation_steps
     own = skeleton.plan.optimizer
     optimizers: tuple[OptimizerKind, ...] = (own,)
-    if own == "adam":
+    if own == "adam" and "optimizer" in allowed:
         optimizers = (own, "adam_8bit")
     recomputed = max(1, base.checkpoint_num_layers)
     for size in _MICRO_BATCHES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.throughput.rates import HardwareRates
@@ -39,7 +39,7 @@ def fit_matrix_fraction(runs: Sequence[TimedRun], rates: HardwareRates) -> float
     low, high = 0.01, 1.0
     for _ in range(_ROUNDS):
         middle = (low + high) / 2
-        tried = replace(rates, matrix_flops=middle * rates.peak_flops)
+        tried = rates.with_matrix_fraction(middle)
         ratios = [ratio for run in usable if (ratio := predict_ratio(run, tried)) is not None]
         if statistics.median(ratios) > 1:
             low = middle

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.throughput.collectives import Group, predict_all_reduce, predict_gather, predict_send
-from neox_train.memory.throughput.compute import count_rank_parameters, predict_forward, predict_output, predict_update
+from neox_train.memory.throughput.compute import (
+    count_rank_parameters,
+    predict_forward,
+    predict_output,
+    predict_recomputation,
+    predict_update,
+)
 from neox_train.memory.throughput.rates import HardwareRates
 
 PARTS = ("compute", "recomputation", "tensor_parallel", "bubble", "data_parallel", "update", "scale")
@@ -78,7 +84,7 @@ def predict_step(stages: Sequence[RankPlan], rates: HardwareRates) -> StepTime |
 def _predict_micro_batch(plan: RankPlan, stages: int, rates: HardwareRates) -> tuple[float, float, float, float]:
     """Seconds of forward pass, output, recomputation and exchange of one micro-batch."""
     forward = predict_forward(plan, rates)
-    recomputation = forward if plan.checkpoint_layers else 0.0
+    recomputation = predict_recomputation(plan, rates)
     hidden = plan.weight_bytes * plan.tokens * plan.architecture.hidden_size
     # One sum after attention and one after the MLP; one for both where the two are added before.
     sums = 2 if plan.architecture.residual == "serial" else 1

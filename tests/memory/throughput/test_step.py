@@ -9,7 +9,12 @@ import pytest
 
 from neox_train.config.cluster import Cluster, load_cluster
 from neox_train.memory.throughput.collectives import Group, predict_all_reduce, predict_gather
-from neox_train.memory.throughput.compute import count_layer_weights, count_rank_parameters
+from neox_train.memory.throughput.compute import (
+    count_layer_weights,
+    count_rank_parameters,
+    predict_products,
+    predict_update,
+)
 from neox_train.memory.throughput.rates import HardwareRates, read_rates
 from neox_train.memory.throughput.step import PARTS, StepTime, predict_step
 from tests.memory.published import PROFILES, make_architecture, make_gpu_plan
@@ -47,6 +52,53 @@ def test_recomputation_costs_a_forward_pass() -> None:
     kept, recomputed = _step(micro_batch=4), _step(micro_batch=4, checkpoint_layers=1)
     assert kept.recomputation == 0
     assert 0.25 * kept.compute < recomputed.recomputation < kept.compute / 3
+
+
+def test_recomputation_that_keeps_products_costs_only_what_memory_bounds() -> None:
+    plan = make_gpu_plan(MODEL, micro_batch=4, checkpoint_layers=1)
+    whole, kept = predict_step([plan], _rates()), predict_step([replace(plan, keeps_products=True)], _rates())
+    assert whole is not None and kept is not None
+    assert 0 < kept.recomputation < 0.5 * whole.recomputation
+
+
+def test_fp8_shortens_products_only_and_edge_layers_less() -> None:
+    plan = make_gpu_plan(MODEL, micro_batch=8)
+    narrow = replace(plan, te_attention=True, te_mlp=True, fp8="delayed")
+    wide = predict_products(replace(narrow, fp8=None), _rates())
+    assert 0.5 * wide < predict_products(narrow, _rates()) < 0.7 * wide
+    assert predict_products(narrow, _rates()) < predict_products(replace(narrow, fp8="current"), _rates())
+    some = predict_products(replace(narrow, edge_layers=4), _rates())
+    whole = predict_products(narrow, _rates())
+    assert some == pytest.approx(whole + (wide - whole) * 8 / 24)
+    assert predict_products(replace(narrow, te_attention=False), _rates()) > whole
+
+
+def test_without_a_peak_of_fp8_it_is_predicted_as_16_bits() -> None:
+    narrow = replace(make_gpu_plan(MODEL), te_attention=True, te_mlp=True, fp8="delayed")
+    rates = _rates(fp8_flops=None)
+    assert predict_products(narrow, rates) == predict_products(replace(narrow, fp8=None), rates)
+
+
+def test_small_products_gain_less_from_fp8() -> None:
+    def gain(model: str) -> float:
+        narrow = replace(make_gpu_plan(make_architecture(model)), te_attention=True, te_mlp=True, fp8="delayed")
+        return predict_products(replace(narrow, fp8=None), _rates()) / predict_products(narrow, _rates())
+
+    assert 1 < gain("125M") < gain("1.3B") < gain("7B") < 2
+
+
+def test_eight_bit_states_and_deepspeed_s_wrapper_lengthen_the_update() -> None:
+    plan = replace(make_gpu_plan(MODEL), flat_masters=True)
+    wrapped = replace(plan, flat_masters=False, precision="fp16")
+    assert predict_update(replace(plan, optimizer="adam_8bit"), _rates()) > 2 * predict_update(plan, _rates())
+    assert predict_update(wrapped, _rates()) > 2 * predict_update(plan, _rates())
+
+
+def test_another_share_of_the_peak_scales_fp8_with_it() -> None:
+    rates = _rates()
+    assert rates.fp8_flops is not None
+    half = rates.with_matrix_fraction(0.5 * rates.matrix_flops / rates.peak_flops)
+    assert (half.matrix_flops, half.fp8_flops) == pytest.approx((rates.matrix_flops / 2, rates.fp8_flops / 2))
 
 
 def test_a_ring_moves_all_but_a_rank_s_own_part() -> None:
