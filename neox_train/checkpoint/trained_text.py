@@ -18,7 +18,7 @@ from neox_train.data.mmap_files import MmapTokens
 from neox_train.data.neox_order import ItemStream, split_items
 from neox_train.data.pair_files import is_pair
 from neox_train.data.store import TokenStore
-from neox_train.data.vocabulary import load_pair_tokenizer
+from neox_train.data.vocabulary import find_pair_tokenizer
 from neox_train.data.windows import TokenSource
 from neox_train.errors import DataError
 from neox_train.files import sha256_file
@@ -87,18 +87,20 @@ def choose_windows(splits: Iterable[tuple[str, TokenSource]], seq_length: int) -
 
 
 def _describe_pair(config: NeoxConfig, prefix: Path) -> TrainedText:
-    tokenizer = load_pair_tokenizer(
+    found = find_pair_tokenizer(
         config,
         f"an export needs the tokenizer, which the run's .bin/.idx files {prefix} do not hold",
         "set `vocab_file` to their tokenizer.json in the run's config.yml",
     )
+    tokenizer = found.load()
     digests = identify_data(config)
     return TrainedText(
         path=prefix,
         digest=digests["dataset"],
-        vocab_size=config.vocab_size or tokenizer.vocab_size,
+        vocab_size=config.vocab_size or found.vocab_size,
         tokenizer=TokenizerSource(
-            file=Path(tokenizer.name),
+            file=found.file or Path(tokenizer.name),
+            content="" if found.file else tokenizer.to_json(),
             sha256=digests["tokenizer"],
             end_of_document=tokenizer.eod_token,
             end_of_document_id=tokenizer.eod_id,

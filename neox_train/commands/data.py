@@ -93,7 +93,9 @@ def tokenizer(
         tuple[Path, Path] | None, typer.Option(help="vocab.json and merges.txt of a GPT-2 tokenizer.")
     ] = None,
     tiktoken: Annotated[Path | None, typer.Option(help="A .tiktoken rank file.")] = None,
-    pattern: Annotated[str, typer.Option(help="For tiktoken: gpt2, cl100k_base or a regular expression.")] = "gpt2",
+    pattern: Annotated[
+        str, typer.Option(help="For tiktoken: gpt2, cl100k_base, o200k_base or a regular expression.")
+    ] = "gpt2",
     end_of_document_id: Annotated[int | None, typer.Option(help="For tiktoken: its id, if not the next.")] = None,
     sentencepiece: Annotated[Path | None, typer.Option(help="A SentencePiece .model, BPE or unigram.")] = None,
     byte: Annotated[bool, typer.Option("--byte", help="One token a byte; end of document 256.")] = False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from neox_train.config.blends import check_blend
 from neox_train.config.conflict import ConflictError
 from neox_train.config.schema import NeoxKeys
+from neox_train.config.sections.data import TOKENIZER_TYPES
 
 
 def check_rules(keys: NeoxKeys) -> None:
@@ -17,8 +18,17 @@ def check_rules(keys: NeoxKeys) -> None:
     _check_local_window(keys)
     _check_rivals(keys)
     check_blend(keys)
+    _check_tokenizer(keys)
     if keys.gpt_j_tied and not keys.gpt_j_residual:
         raise ConflictError("gpt_j_tied needs a parallel residual; set gpt_j_residual: true too", "gpt_j_tied")
+
+
+def _check_tokenizer(keys: NeoxKeys) -> None:
+    if keys.tokenizer_type.lower() not in map(str.lower, TOKENIZER_TYPES):
+        raise ConflictError(
+            f"tokenizer_type is {keys.tokenizer_type!r}; one of {', '.join(TOKENIZER_TYPES)} is wanted",
+            "tokenizer_type",
+        )
 
 
 def _check_heads(keys: NeoxKeys) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from neox_train.data.manifest import MANIFEST_NAME, load_manifest
 from neox_train.data.pair_files import is_pair, pair_paths
+from neox_train.data.upstream_tokenizer import digest_tokenizer
 from neox_train.errors import ConfigError, DataError
 from neox_train.files import sha256_file, sha256_json
 
@@ -79,11 +80,7 @@ def _identify_set(path: Path) -> str:
 
 def _identify_pair(prefix: Path, config: NeoxConfig) -> dict[str, str]:
     content = _describe_pair(prefix) | {"split": config.split}
-    try:
-        tokenizer = sha256_file(Path(config.vocab_file)) if config.vocab_file else ""
-    except OSError as error:
-        raise DataError(f"{error.filename} cannot be read ({error.strerror}); correct the path") from error
-    return {"dataset": sha256_json(content), "tokenizer": tokenizer}
+    return {"dataset": sha256_json(content), "tokenizer": digest_tokenizer(config)}
 
 
 def _describe_pair(prefix: Path) -> dict[str, str | int]:

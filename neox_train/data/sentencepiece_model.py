@@ -56,6 +56,12 @@ def read_sentencepiece(path: Path, eod_token: str) -> Tokenizer:
     )
 
 
+def list_pieces(path: Path) -> tuple[list[str], int]:
+    """A model's pieces by their ids, and the id of the unknown one; raises DataError as ``read_sentencepiece``."""
+    model, own = _load(path, _read(path))
+    return [piece.piece for piece in model.pieces], int(own.unk_id())
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from neox_train.data.identity import main_path
 from neox_train.data.manifest import load_manifest
 from neox_train.data.pair_files import is_pair
-from neox_train.data.tokenizer import TextTokenizer, load_tokenizer
+from neox_train.data.upstream_tokenizer import UpstreamTokenizer, find_tokenizer
 from neox_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,15 +22,16 @@ def find_vocab_size(config: NeoxConfig) -> int:
         return load_manifest(path).vocab_size
     if config.vocab_size is not None:
         return config.vocab_size
-    return load_pair_tokenizer(
+    return find_pair_tokenizer(
         config,
         f"`data_path` {path} names .bin/.idx files, which do not say how many token ids there are",
         "set `vocab_file` to their tokenizer.json, or `vocab_size`",
     ).vocab_size
 
 
-def load_pair_tokenizer(config: NeoxConfig, reason: str, remedy: str) -> TextTokenizer:
-    """The tokenizer that `vocab_file` names for .bin/.idx files; raises ConfigError("reason; remedy") without one."""
-    if config.vocab_file and config.vocab_file.endswith(".json"):
-        return load_tokenizer(Path(config.vocab_file))
-    raise ConfigError(f"{reason}; {remedy}")
+def find_pair_tokenizer(config: NeoxConfig, reason: str, remedy: str) -> UpstreamTokenizer:
+    """What the tokenizer keys stand for of .bin/.idx files; raises ConfigError("reason; remedy") without them."""
+    found = find_tokenizer(config)
+    if found is None:
+        raise ConfigError(f"{reason}; {remedy}")
+    return found

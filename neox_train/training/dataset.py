@@ -19,7 +19,7 @@ from neox_train.data.order import Order, SampleOrder
 from neox_train.data.pair_files import is_pair
 from neox_train.data.prefetching import prefetch
 from neox_train.data.store import TokenStore
-from neox_train.data.vocabulary import find_vocab_size, load_pair_tokenizer
+from neox_train.data.vocabulary import find_pair_tokenizer, find_vocab_size
 from neox_train.data.windows import Windows, WindowSource
 from neox_train.errors import ConfigError
 from neox_train.training.blending import open_held_out_blend, open_train_blend
@@ -51,8 +51,10 @@ class TrainingData:
         """Open what ``config`` trains on; raises ConfigError or DataError in one sentence."""
         path = Path(main_path(config))
         digests = identify_data(config)
-        tokenizer = digests["tokenizer"] or None
         manifest = None if is_pair(path) else load_manifest(path)
+        # Other tokenizer files than a tokenizer.json cannot be compared with a dataset folder's.
+        is_comparable = manifest is not None or ((config.vocab_file or "").endswith(".json") and not config.merge_file)
+        tokenizer = (digests["tokenizer"] or None) if is_comparable else None
         train, order, *told = _open_train(config, path, tokenizer)
         validation, more = _open_validation(config, path, tokenizer)
         test = None
@@ -156,7 +158,7 @@ def _find_document_end(config: NeoxConfig, prefix: Path) -> int | None:
     keys = [name for name in ("eod_mask_loss", "document_attention") if getattr(config, name)]
     if not keys:
         return None
-    return load_pair_tokenizer(
+    return find_pair_tokenizer(
         config,
         f"`{keys[0]}: true` needs the end-of-document token, which .bin/.idx files ({prefix}) do not name",
         "set `vocab_file` to their tokenizer.json",

@@ -8,6 +8,16 @@ from pydantic import BaseModel
 
 from neox_train.config.keys import harmless, implemented, refused
 
+TOKENIZER_TYPES = (
+    "HFTokenizer",
+    "HFGPT2Tokenizer",
+    "GPT2BPETokenizer",
+    "CharLevelTokenizer",
+    "TiktokenTokenizer",
+    "SPMTokenizer",
+)
+"""GPT-NeoX's names, upper or lower case alike."""
+
 
 class DataKeys(BaseModel):
     """Token stores, blends and the tokenizer."""
@@ -50,9 +60,17 @@ class DataKeys(BaseModel):
     data_impl: Literal["infer", "mmap", "cached", "lazy"] = harmless("infer", "Format of .bin/.idx files.")
     mmap_warmup: bool = harmless(False, "Read mapped files once before training.")
     use_shared_fs: bool = harmless(True, "Where index files are built; no index file is needed.")
-    vocab_file: str | None = harmless(None, "Tokenizer file; the dataset has its own tokenizer.json.")
-    merge_file: str | None = harmless(None, "Merges of a GPT-2 tokenizer; the dataset has its own tokenizer.json.")
-    tokenizer_type: str = harmless("GPT2BPETokenizer", "Kind of tokenizer; the dataset has its own tokenizer.json.")
+    vocab_file: str | None = implemented(
+        None,
+        "Tokenizer of .bin/.idx files, read by tokenizer_type: file, folder or tiktoken's name; a dataset folder has "
+        "its own tokenizer.json.",
+    )
+    merge_file: str | None = implemented(None, "Merges beside the vocab_file of a GPT2BPETokenizer.")
+    tokenizer_type: str = implemented(
+        "GPT2BPETokenizer",
+        f"What vocab_file is, for .bin/.idx files: {', '.join(TOKENIZER_TYPES)}; without merge_file a tokenizer.json "
+        "is read as one.",
+    )
     pack_impl: Literal["packed", "pack_until_overflow", "unpacked"] = refused(
         "packed", "How documents are laid into sequences."
     )
