@@ -25,19 +25,20 @@ class Change:
     apply: Callable[[RankPlan], RankPlan]
 
 
-def list_changes(plan: RankPlan, cluster: Cluster) -> list[list[Change]]:
+def list_changes(plan: RankPlan, cluster: Cluster, stages: int = 1) -> list[list[Change]]:
     """Kinds of change that apply, in the order of what they cost the user; each lists its strengths, gentlest first.
 
-    All keep the global batch, but for more nodes than it has sequences, which say so.
+    ``stages`` is the number of pipeline stages of the plan's run. All keep the global batch, but for more nodes than it
+    has sequences, which say so.
     """
     kinds = [
         _shrink_bucket(plan),
         _halve_micro_batch(plan),
         _recompute_activations(plan),
-        _raise_zero_stage(plan),
+        _raise_zero_stage(plan, stages),
         _use_bf16(plan),
         _use_8bit_states(plan),
-        _add_nodes(plan, cluster),
+        _add_nodes(plan, cluster, stages),
         _shorten_sequence(plan),
     ]
     return [kind for kind in kinds if kind]
@@ -90,10 +91,18 @@ def _recompute_activations(plan: RankPlan) -> list[Change]:
     ]
 
 
-def _raise_zero_stage(plan: RankPlan) -> list[Change]:
-    if plan.data_parallel_size == 1:
+def _raise_zero_stage(plan: RankPlan, stages: int) -> list[Change]:
+    """Stages that training supports here; with one replica they only help together with more nodes."""
+    if plan.optimizer == "one_bit" or plan.compression != "none":
         return []
-    return [_set_zero_stage(stage) for stage in (1, 2) if stage > plan.zero_stage]
+    highest = 3
+    by_te = plan.te_attention or plan.te_mlp or plan.te_columns or plan.te_rows
+    if plan.tensor_parallel_size > 1 or by_te or plan.keeps_products or plan.optimizer == "muon":
+        highest = 2
+    if stages > 1:
+        # A pipeline's gradients stay whole until its last micro-batch.
+        highest = 1
+    return [_set_zero_stage(stage) for stage in range(plan.zero_stage + 1, highest + 1)]
 
 
 def _set_zero_stage(stage: int) -> Change:
@@ -103,6 +112,9 @@ def _set_zero_stage(stage: int) -> Change:
 def _reformat(plan: RankPlan, **changes: Any) -> RankPlan:
     """The plan after ``changes``: the format that bf16 gradients then add up in, flat masters where they are built."""
     changed = replace(plan, **changes)
+    if changed.zero_stage == 3:
+        # Its weights come and go: neither layers are compiled nor logits made in chunks.
+        changed = replace(changed, compiled_blocks=False, loss_chunk_tokens=0)
     if changed.precision != "bfloat16":
         return changed
     is_flat = changed.zero_stage < 2 and (plan.flat_masters or _becomes_flat(plan, changed))
@@ -135,8 +147,9 @@ def _use_8bit_states(plan: RankPlan) -> list[Change]:
     return [Change("8-bit Adam states", {"use_bnb_optimizer": True}, lambda p: replace(p, optimizer="adam_8bit"))]
 
 
-def _add_nodes(plan: RankPlan, cluster: Cluster) -> list[Change]:
-    nodes = max(1, plan.data_parallel_size // cluster.processes_per_node)
+def _add_nodes(plan: RankPlan, cluster: Cluster, stages: int) -> list[Change]:
+    ranks = plan.data_parallel_size * plan.tensor_parallel_size * stages
+    nodes = max(1, ranks // cluster.processes_per_node)
     changes = []
     factor = 2
     while nodes * factor <= _MOST_NODES:

@@ -150,8 +150,28 @@ def _find_remedies(
     if verdict == "fits":
         return ()
     fraction = cluster.gate.refuse_above if verdict == "does_not_fit" else cluster.gate.warn_above
-    remedies = find_remedies(plan, int(fraction * budget), cluster, count)
+    limit = int(fraction * budget)
+
+    def count_worst(changed: RankPlan) -> int:
+        return max(count(other) for other in _list_stages(changed, stages))
+
+    remedies = find_remedies(plan, limit, cluster, count_worst, len(stages))
     return tuple(_add_speed(remedy, stages, cluster) for remedy in remedies)
+
+
+def _list_stages(changed: RankPlan, stages: Sequence[RankPlan]) -> list[RankPlan]:
+    """Every stage's plan after a change of one of them: the change may make another the most loaded."""
+    moved = []
+    for stage in stages:
+        layers = {name: getattr(stage.architecture, name) for name in ("num_layers", "attention_layers")}
+        plan = replace(
+            changed,
+            architecture=replace(changed.architecture, **layers),
+            links=stage.links,
+            following_stages=stage.following_stages,
+        )
+        moved.append(plan)
+    return moved
 
 
 def _add_speed(remedy: Remedy, stages: Sequence[RankPlan], cluster: Cluster) -> Remedy:
@@ -160,16 +180,7 @@ def _add_speed(remedy: Remedy, stages: Sequence[RankPlan], cluster: Cluster) -> 
     rates = read_rates(cluster, changed.precision)
     if rates is None:
         return remedy
-    kept = ("num_layers", "attention_layers")
-    plans = [
-        replace(
-            changed,
-            architecture=replace(changed.architecture, **{name: getattr(stage.architecture, name) for name in kept}),
-            links=stage.links,
-        )
-        for stage in stages
-    ]
-    step = predict_step(plans, rates)
+    step = predict_step(_list_stages(changed, stages), rates)
     if step is None:
         return remedy
     return replace(remedy, tokens_per_second_per_gpu=step.tokens_per_second_per_gpu, calibrated=step.calibrated)

@@ -46,13 +46,13 @@ class Remedy:
         }
 
 
-def find_remedies(plan: RankPlan, limit: int, cluster: Cluster, estimate: Estimator) -> list[Remedy]:
+def find_remedies(plan: RankPlan, limit: int, cluster: Cluster, estimate: Estimator, stages: int = 1) -> list[Remedy]:
     """Changes that lead to at most ``limit`` bytes: single ones, then pairs, and so on until there are three.
 
     Stronger ones fill up where those are fewer. Where nothing is enough, those that save most are returned, all changes
-    together among them, marked so.
+    together among them, marked so. ``stages`` is the number of pipeline stages.
     """
-    kinds = list_changes(plan, cluster)
+    kinds = list_changes(plan, cluster, stages)
     found: list[Remedy] = []
     for count in range(1, len(kinds) + 1):
         tried = [_try_together(plan, chosen, limit, estimate) for chosen in itertools.combinations(kinds, count)]

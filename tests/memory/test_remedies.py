@@ -26,6 +26,30 @@ WIDE_BATCH = {"train_micro_batch_size_per_gpu": 64, "hidden_size": 256, "num_lay
 CASES: dict[str, tuple[dict[str, Any], Cluster, int, int]] = {
     "a large model on four GPUs": (LARGE, make_gpu_cluster(), 4, 50_257),
     "a large batch on a CPU": (WIDE_BATCH, make_cluster(memory_gib_per_process=1.2), 2, 8192),
+    "a pipeline over two nodes": (
+        {**LARGE, "hidden_size": 5120, "num_layers": 28, "pipe_parallel_size": 4},
+        make_gpu_cluster(),
+        8,
+        50_257,
+    ),
+    "one GPU without ZeRO": (
+        {**LARGE, "num_layers": 40, "hidden_size": 5120, "zero_optimization": {"stage": 0}},
+        make_gpu_cluster(processes_per_node=1, gpu={"type": "H200", "memory_gib": 139.8, "compute_capability": 9.0}),
+        1,
+        50_257,
+    ),
+    "long sequences": (
+        {**LARGE, "num_layers": 16, "seq_length": 16_384, "max_position_embeddings": 16_384},
+        make_gpu_cluster(),
+        4,
+        50_257,
+    ),
+    "two tensor-parallel ranks": (
+        {**LARGE, "num_layers": 40, "hidden_size": 5120, "model_parallel_size": 2},
+        make_gpu_cluster(),
+        4,
+        50_257,
+    ),
     "one GPU": ({**LARGE, "num_layers": 12}, make_gpu_cluster(processes_per_node=1), 1, 50_257),
 }
 
@@ -85,12 +109,24 @@ def test_a_remedy_names_its_speed_where_the_cluster_file_has_rates() -> None:
     assert all(remedy.tokens_per_second_per_gpu is None for remedy in estimate.remedies if "nodes" in remedy.keys)
 
 
+def test_nodes_are_counted_with_all_ways_of_cutting() -> None:
+    _, cluster, estimate = _estimate("a pipeline over two nodes")
+    nodes = [remedy.keys["nodes"] for remedy in estimate.remedies if "nodes" in remedy.keys]
+    assert cluster.processes_per_node == 4 and nodes and min(nodes) > 2
+
+
+def test_a_pipeline_is_not_told_to_raise_zero_s_stage_beyond_one() -> None:
+    _, _, estimate = _estimate("a pipeline over two nodes")
+    assert all(remedy.keys.get("zero_optimization.stage", 0) <= 1 for remedy in estimate.remedies)
+
+
 def test_where_nothing_fits_the_remedies_say_so() -> None:
     cluster = make_cluster(memory_gib_per_process=0.1)
     estimate = estimate_memory(make_config(), cluster)
     assert estimate.verdict == "does_not_fit"
     assert estimate.remedies
     assert not any(remedy.fits for remedy in estimate.remedies)
+    assert "search other layouts with `neox-train plan`" in word_remedies(estimate)
 
 
 def test_a_run_that_fits_needs_none() -> None:
