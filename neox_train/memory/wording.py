@@ -55,7 +55,8 @@ def word_remedies(estimate: MemoryEstimate) -> str:
     )
     if any(remedy.fits for remedy in estimate.remedies):
         return f"it fits with {listed}"
-    return f"nothing makes it fit here, not even {listed}; search other layouts with `neox-train plan`, or take a smaller model"
+    other = "search other layouts with `neox-train plan`, or take a smaller model"
+    return f"nothing makes it fit here, not even {listed}; {other}"
 
 
 def word_speed(remedy: Remedy) -> str:
