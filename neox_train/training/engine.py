@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def build_engine(
     else:
         optimizer, settings = build_optimizer(config, groups, context.device), deepspeed_json(config)
     # DeepSpeed prints memory figures while it sets up, whatever its log level.
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), _without_steps(optimizer):
         engine, *_ = deepspeed.initialize(
             model=model,
             optimizer=optimizer,
@@ -204,6 +205,20 @@ def _check_for_overflow_everywhere(engine: DeepSpeedEngine) -> None:
             return bool(decide())
 
         optimizer._overflow_check_and_loss_scale_update = look_and_decide
+
+
+@contextlib.contextmanager
+def _without_steps(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """Within the block the optimizer takes no step.
+
+    Without ZeRO, DeepSpeed's 16-bit wrappers have states made by a step with gradients of zeros. It would count as the
+    first for Adam's bias correction, and decay the weights.
+    """
+    optimizer.step = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        del optimizer.step
 
 
 def _name_gemms(dtype: torch.dtype, device: Any) -> str:

@@ -85,14 +85,11 @@ class MuonWithAdamW(torch.optim.Optimizer):
 
     def _step_flat(self, tensor: torch.Tensor, group: dict[str, Any]) -> None:
         """Muon's step of the slices in ``tensor``: the momentum slice by slice, the rest matrix by matrix."""
-        assert tensor.grad is not None
+        assert tensor.grad is not None and self.matrices is not None
         gradient = tensor.grad.to(tensor.dtype)
         state = self.state[tensor]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(tensor)
-        if self.matrices is None:
-            # ZeRO 3 steps once, with gradients of zero, to have states made.
-            return
         momentum = state["momentum_buffer"]
         momentum.lerp_(gradient, 1 - group["momentum"])
         directions = gradient.lerp(momentum, group["momentum"]) if group["nesterov"] else momentum

@@ -32,6 +32,8 @@ from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.model.initialisation import initialise
 from neox_train.training.flat_engine import attach_flat_masters, build_flat_masters
 from neox_train.training.flat_masters import FlatMasters
+from neox_train.training.muon import MuonWithAdamW
+from neox_train.training.muon_shards import attach_muon_shards
 from neox_train.training.optimizer import build_optimizer
 from neox_train.training.parameter_groups import group_parameters
 from neox_train.training.sharded_gather import gather_one_by_one
@@ -103,6 +105,8 @@ def build_engine(config: Any) -> tuple[Any, GPTNeoX]:
         optimizer = build_optimizer(config, groups, torch.device("cpu"))
         settings = gather_one_by_one(deepspeed_json(config), torch.device("cpu"))
         engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings)
+        if isinstance(optimizer, MuonWithAdamW):
+            attach_muon_shards(engine, model, optimizer)
         return engine, model
     flat = build_flat_masters(config, [{**group, "lr": 1e-3} for group in groups])
     engine, *_ = deepspeed.initialize(model=model, optimizer=flat, config=flat_masters_json(config))

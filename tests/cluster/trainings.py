@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,13 +64,16 @@ class Launch:
             time.sleep(0.02)
 
 
-def start_training(run: RunFolder, dataset: DatasetFolder, **changes: Any) -> Launch:
-    """Train the tiny model of the cases with 2 processes."""
+def start_training(
+    run: RunFolder, dataset: DatasetFolder, facts: Mapping[str, Any] | None = None, **changes: Any
+) -> Launch:
+    """Train the tiny model of the cases with 2 processes, or as ``facts`` of the cluster say."""
     files = [str(CASES / "base.yml"), str(CASES / "optimizer.yml")]
     overrides = {**CHANGES, "data_path": str(dataset.path), **changes}
     cluster = run.path.parent / "cluster.json"
     run.path.mkdir(parents=True, exist_ok=True)
-    cluster.write_text(json.dumps({"name": "here", "processes_per_node": 2, "cpus_per_process": 1, "max_restarts": 2}))
+    known = {"name": "here", "processes_per_node": 2, "cpus_per_process": 1, "max_restarts": 2}
+    cluster.write_text(json.dumps({**known, **(facts or {})}))
     command = [sys.executable, "-m", "neox_train.cli", "train", *files, "--cluster", str(cluster)]
     command += ["--run-dir", str(run.path)]
     for key, value in overrides.items():

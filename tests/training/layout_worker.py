@@ -1,9 +1,9 @@
 """One rank that trains several layouts in turn, each from the start: ``python -m tests.training.layout_worker JOB``.
 
-JOB is a JSON file: ``dataset``, ``results`` (a folder), ``steps`` and ``layouts``, a mapping from a name to the keys
-that differ; ``save_at`` and ``restore`` among them are a step to save at and a checkpoint to begin from, ``poison_at``
-is a step at which the last rank's gradients are not finite. Rank 0 writes ``NAME.json`` with the losses, the gradient
-norms and whether the update was applied, of every step.
+JOB is a JSON file: ``dataset``, ``results`` (a folder), ``steps``, ``backend`` (gloo unless given) and ``layouts``,
+a mapping from a name to the keys that differ; ``save_at`` and ``restore`` among them are a step to save at and a
+checkpoint to begin from, ``poison_at`` is a step at which the last rank's gradients are not finite. Rank 0 writes
+``NAME.json`` with the losses, the gradient norms and whether the update was applied, of every step.
 """
 
 from __future__ import annotations
@@ -73,10 +73,11 @@ def run_layout(job: dict[str, Any], name: str, context: RankContext) -> None:
 def main() -> None:
     """Train every layout of the job."""
     job = json.loads(Path(sys.argv[1]).read_text())
-    if torch.cuda.is_available() and os.environ["DS_ACCELERATOR"] != "cpu":
+    backend = job.get("backend", "gloo")
+    if backend == "gloo" and torch.cuda.is_available() and os.environ["DS_ACCELERATOR"] != "cpu":
         # DeepSpeed would bind the group to the GPU, which gloo cannot split.
         torch.distributed.init_process_group("gloo")
-    context = start_process_group("gloo")
+    context = start_process_group(backend)
     for name in job["layouts"]:
         run_layout(job, name, context)
     leave_at_exit()
