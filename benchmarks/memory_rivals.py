@@ -1,15 +1,24 @@
-"""What other estimators say of the same run, in bytes a GPU.
+"""What other estimators say of the same run, in bytes a GPU: ``python -m benchmarks.memory_rivals`` prints the table.
 
-DeepSpeed's functions are called. The EleutherAI cookbook's calculator and Megatron-LM's theoretical report are written
-from their formulas: the first is described in docs/memory.md, the second is Table 2 of arXiv 2205.05198 with 18 bytes
-a parameter.
+The rows are the measured ones of docs/memory.md; nothing runs. DeepSpeed's functions are called. The EleutherAI
+cookbook's calculator and Megatron-LM's theoretical report are written from their formulas; the second is Table 2 of
+arXiv 2205.05198 with 18 bytes a parameter.
 """
 
 from __future__ import annotations
 
-from neox_train.config.parameters import list_parameters
-from neox_train.memory.plan import RankPlan
+import json
+import tempfile
+from pathlib import Path
 
+from benchmarks.memory_rows import find_rows, vocab_size
+from neox_train.config.cluster import load_cluster
+from neox_train.config.parameters import list_parameters
+from neox_train.config.run import resolve_files
+from neox_train.memory.phases import list_phases
+from neox_train.memory.plan import RankPlan, plan_rank
+
+TABLE_HEAD = "| row | measured GiB | neox-train | DeepSpeed | EleutherAI cookbook | Megatron-LM |"
 _BUCKET_BYTES = 2 * 500_000_000
 _LIVE_BYTES = 2 * 1_000_000_000
 
@@ -60,3 +69,40 @@ def count_megatron(plan: RankPlan) -> int:
     embedding = 8 * tokens + tokens * a.hidden_size
     output = 4 * tokens * (a.hidden_size + a.padded_vocab_size)
     return int(states + layers + embedding + output)
+
+
+def write_table(measured: dict[str, float]) -> list[str]:
+    """Signed errors of this project's estimate and of the rivals, as lines of a Markdown table; ``measured`` in GiB."""
+    lines = [TABLE_HEAD, "|---|---|---|---|---|---|"]
+    cluster = load_cluster(Path(__file__).parents[1] / "cluster_profiles/h200/cluster.yaml")
+    cluster = cluster.model_copy(update={"processes_per_node": 1})
+    with tempfile.TemporaryDirectory() as folder:
+        for row in find_rows(list(measured)):
+            file = Path(folder) / "row.yml"
+            # JSON is YAML.
+            file.write_text(json.dumps(row.describe(Path(folder) / "store")))
+            plan = plan_rank(resolve_files([file], cluster).with_vocab_size(vocab_size(row)), cluster)
+            own = max(phase.total for phase in list_phases(plan))
+            told = [own, *list_rivals(plan).values()]
+            errors = [f"{size / (1 << 30) / measured[row.name] - 1:+.0%}" for size in told]
+            # This project's needs a digit more.
+            errors[0] = f"{own / (1 << 30) / measured[row.name] - 1:+.1%}"
+            lines.append(f"| {row.name} | {measured[row.name]:.2f} | {' | '.join(errors)} |")
+    return lines
+
+
+def read_measured(guide: Path) -> dict[str, float]:
+    """Measured GiB by row, from the table of docs/memory.md."""
+    lines = guide.read_text().splitlines()
+    begin = next(place for place, line in enumerate(lines) if line.startswith("| row | | measured GiB")) + 2
+    table = {}
+    for line in lines[begin:]:
+        if not line.startswith("|"):
+            break
+        name, _, measured, *_ = (cell.strip() for cell in line.strip("|").split("|"))
+        table[name] = float(measured)
+    return table
+
+
+if __name__ == "__main__":
+    print("\n".join(write_table(read_measured(Path("docs/memory.md")))))

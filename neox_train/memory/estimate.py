@@ -16,7 +16,7 @@ from neox_train.memory.calibration import Calibration
 from neox_train.memory.gate import Verdict, judge, read_budget
 from neox_train.memory.phases import PARTS, list_phases
 from neox_train.memory.plan import RankPlan, plan_stages
-from neox_train.memory.process import count_process, is_calibrated
+from neox_train.memory.process import count_cached, count_process, is_calibrated
 from neox_train.memory.remedies import Remedy, find_remedies
 from neox_train.memory.throughput.rates import read_rates
 from neox_train.memory.throughput.step import predict_step
@@ -45,6 +45,8 @@ class MemoryEstimate:
     """Whether the process's own share was measured on such a device."""
     measurable: int
     """Bytes of ``total`` that a run's ``peak_memory_gib`` is compared with."""
+    shown: int | None = None
+    """Bytes that nvidia-smi is expected to show while the card has room; None without a GPU."""
     calibration: Calibration | None = None
     """The site's own fit, which the parts contain."""
     remedies: tuple[Remedy, ...] = field(default=())
@@ -75,6 +77,7 @@ class MemoryEstimate:
             "parts_bytes": dict(self.parts),
             "phases_gib": {name: size / _GIB for name, size in self.phases.items()},
             "measurable_gib": self.measurable / _GIB,
+            "shown_gib": self.shown / _GIB if self.shown is not None else None,
             "calibrated": self.calibrated,
             "calibration": asdict(self.calibration) if self.calibration else None,
             "gate": {"warn_above": self.gate.warn_above, "refuse_above": self.gate.refuse_above},
@@ -112,6 +115,7 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster, calibration: Calibrati
         calibration=calibration,
         remedies=_find_remedies(plan, stages, verdict, budget, cluster, count),
         measurable=count_measurable(phases, plan),
+        shown=count_shown(phases, plan),
     )
 
 
@@ -136,6 +140,14 @@ def count_measurable(phases: Mapping[str, Mapping[str, int]], plan: RankPlan) ->
     """Bytes at the peak of what a run's ``peak_memory_gib`` measures: torch's tensors on a GPU, else the process."""
     names = PARTS if plan.device == "cuda" else (*PARTS, "allocator", "process")
     return max(sum(parts[name] for name in names) for parts in phases.values())
+
+
+def count_shown(phases: Mapping[str, Mapping[str, int]], plan: RankPlan) -> int | None:
+    """Bytes that nvidia-smi shows of a process whose allocator need not give anything back; None without a GPU."""
+    if plan.device == "cpu":
+        return None
+    process = max(parts["process"] for parts in phases.values())
+    return count_measurable(phases, plan) + count_cached(plan, list_phases(plan)) + process
 
 
 def _find_remedies(

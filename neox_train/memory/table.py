@@ -39,6 +39,9 @@ def build_table(estimate: MemoryEstimate, *, title: str) -> RenderableType:
         f"{estimate.fraction:.0%} of {word_size(estimate.budget)}",
     )
     parts: list[RenderableType] = [table, Text(f"{estimate.parameters:,} parameters; {estimate.sentence}.")]
+    if estimate.shown is not None:
+        room = f"While the card has room, freed blocks are kept: nvidia-smi shows about {word_size(estimate.shown)}."
+        parts.append(Text(room))
     for remedy in estimate.remedies:
         keys = ", ".join(f"{key}={value}" for key, value in remedy.keys.items())
         mark = "fits" if remedy.fits else "still too much"
