@@ -27,6 +27,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "fp16": {},
     "powersgd": {"powersgd_rank": 8, "powersgd_start_step": 10},
     "local_update": {"local_update_steps": 10},
+    "onebit_adam": {"gradient_clipping": 0.0},
+    "auto": {"powersgd_rank": 8, "powersgd_start_step": 10, "local_update_steps": 10},
 }
 _EXACT = ("none", "bf16", "fp16")
 _NODES = (("neox-a", "neox-va", "10.88.0.1"), ("neox-b", "neox-vb", "10.88.0.2"))

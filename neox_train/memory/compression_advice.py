@@ -15,9 +15,13 @@ _FACTOR_BYTES = 4.0
 """PowerSGD's factors travel in fp32."""
 _EXACT = ("none", "bf16", "fp16")
 """Methods whose steps are worth as much as uncompressed ones."""
-METHODS = ("none", "bf16", "fp16", "powersgd", "local_update")
+_ONE_BIT = ("onebit_adam", "zero_one_adam", "onebit_lamb")
+METHODS = ("none", "bf16", "fp16", "powersgd", *_ONE_BIT, "local_update")
 """In the order of preference: the first ones change the training least."""
-STEPS_FACTORS = {"powersgd": 1.2, "local_update": 2.4}
+_SIGN_BYTES = 1 / 8
+_ONE_BIT_CALLS = 4
+"""Collectives of an exchange of signs: signs and scales to the ranks that serve them, and both back."""
+STEPS_FACTORS = {"powersgd": 1.2, **dict.fromkeys(_ONE_BIT, 1.2), "local_update": 2.4}
 """Steps to the same loss by those without compression, as ``benchmarks/slow_link.py`` saw them in 160 steps of a small
 model (docs/communication.md). Longer trainings differ, local updates most: pass your own."""
 MARGIN = 0.85
@@ -50,6 +54,10 @@ class StepFacts:
     """Of the uncompressed communication that computing hides; PowerSGD and local updates hide nothing."""
     powersgd_share: float = 0.2
     """Elements of PowerSGD's factors by those of the gradients (``memory.compression`` counts them)."""
+    one_bit_warmup_share: float = 0.2
+    """Of the training's steps in which 1-bit optimizers send whole gradients (``config.one_bit``)."""
+    tensors: int = 1
+    """Weights that 1-bit Adam and 0/1 Adam exchange one by one; 1-bit LAMB has one buffer."""
     local_update_steps: int = 50
     local_element_bytes: float = 4.0
     method_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -110,6 +118,13 @@ def predict_exposed(method: str, link: Link, facts: StepFacts) -> float:
         share_bytes = facts.parameters * facts.powersgd_share * _FACTOR_BYTES
         # Two kinds of factors, one after the other, what is sent whole, and the word that all are finite.
         return _all_reduce_seconds(share_bytes, link, facts.replicas) + 3 * link.latency_seconds
+    if method in _ONE_BIT:
+        share = facts.one_bit_warmup_share
+        calls = _ONE_BIT_CALLS * (1 if method == "onebit_lamb" else facts.tensors)
+        signs = _all_reduce_seconds(facts.parameters * _SIGN_BYTES, link, facts.replicas)
+        whole = _all_reduce_seconds(facts.parameters * facts.element_bytes, link, facts.replicas)
+        # And the word that all gradients are finite, every step.
+        return share * whole + (1 - share) * (signs + (calls - 1) * link.latency_seconds) + link.latency_seconds
     element_bytes = _WIRE_BYTES[method] or facts.element_bytes
     seconds = _all_reduce_seconds(facts.parameters * element_bytes, link, facts.replicas)
     uncompressed = _all_reduce_seconds(facts.parameters * facts.element_bytes, link, facts.replicas)

@@ -12,6 +12,8 @@ from neox_train.memory.compression_advice import METHODS, Link, StepFacts, advis
 
 FACTS = StepFacts(replicas=2, parameters=25_000_000, element_bytes=4, compute_seconds=0.5, local_update_steps=50)
 LEVEL = {"powersgd": 1.0, "local_update": 1.0}
+KEPT = ("bf16", "fp16", "powersgd", "local_update")
+"""Methods that keep the optimizer."""
 
 
 def test_an_all_reduce_takes_its_bytes_by_the_bandwidth() -> None:
@@ -22,10 +24,29 @@ def test_an_all_reduce_takes_its_bytes_by_the_bandwidth() -> None:
     assert predict_exposed("none", Link(gb_per_second=0.1), replace(FACTS, replicas=1)) == 0
 
 
+@pytest.mark.parametrize(("method", "calls"), [("onebit_adam", 4 * 30), ("zero_one_adam", 4 * 30), ("onebit_lamb", 4)])
+def test_signs_are_a_thirty_second_of_fp32_after_the_warm_up(method: str, calls: int) -> None:
+    facts = replace(FACTS, tensors=30)
+    link = Link(gb_per_second=0.1)
+    assert predict_exposed(method, link, replace(facts, one_bit_warmup_share=0.0)) == pytest.approx(1.0 / 32)
+    assert predict_exposed(method, link, facts) == pytest.approx(0.2 + 0.8 / 32)
+    # Every collective of the exchange waits for the link, and one more says that all gradients are finite.
+    slow = replace(link, latency_seconds=1e-3)
+    whole_and_signs = predict_exposed(method, link, facts)
+    assert predict_exposed(method, slow, facts) == pytest.approx(whole_and_signs + 1e-3 * (0.2 + 0.8 * calls + 1))
+
+
+def test_many_small_tensors_speak_against_signs_one_by_one() -> None:
+    link = Link(gb_per_second=0.0125, latency_seconds=0.02)
+    many = replace(FACTS, tensors=400)
+    assert advise(link, replace(many, tensors=1), allowed=["onebit_adam"]).method == "onebit_adam"
+    assert advise(link, many, allowed=["onebit_adam"]).method == "none"
+
+
 def test_fast_links_need_nothing_and_slow_ones_the_largest_saving() -> None:
     assert advise(Link(gb_per_second=100), FACTS).method == "none"
     assert advise(Link(gb_per_second=0.3), FACTS).method == "bf16"
-    assert advise(Link(gb_per_second=0.0125), FACTS, steps_factors=LEVEL).method == "local_update"
+    assert advise(Link(gb_per_second=0.0125), FACTS, allowed=KEPT, steps_factors=LEVEL).method == "local_update"
     assert advise(Link(gb_per_second=0.05), FACTS).method == "powersgd"
 
 
@@ -43,7 +64,7 @@ def test_gradients_in_16_bits_gain_nothing_from_16_bits() -> None:
 
 def test_a_lossy_method_is_advised_only_with_a_margin() -> None:
     link = Link(gb_per_second=0.05)
-    best = advise(link, FACTS, steps_factors=LEVEL).relative_seconds["local_update"]
+    best = advise(link, FACTS, allowed=KEPT, steps_factors=LEVEL).relative_seconds["local_update"]
     rival = advise(link, FACTS, allowed=["bf16"]).relative_seconds["bf16"]
     just_better = 0.95 * rival / best
     assert advise(
@@ -54,7 +75,7 @@ def test_a_lossy_method_is_advised_only_with_a_margin() -> None:
 def test_what_a_method_costs_counts_against_it() -> None:
     link = Link(gb_per_second=0.0125)
     dear = replace(FACTS, method_seconds={"local_update": 100.0, "powersgd": 100.0})
-    assert advise(link, dear).method == "bf16"
+    assert advise(link, dear, allowed=KEPT).method == "bf16"
 
 
 @pytest.mark.parametrize("gb_per_second", [0.001, 0.01, 0.1, 1, 10, 100])
