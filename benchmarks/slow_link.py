@@ -21,14 +21,19 @@ from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config, write_config
 from neox_train.data.vocabulary import find_vocab_size
 
+_LOCAL: dict[str, Any] = {
+    "local_update_steps": 10,
+    "local_update_start_step": 40,
+    "local_update_momentum": 0.7,
+}
 METHODS: dict[str, dict[str, Any]] = {
     "none": {},
     "bf16": {},
     "fp16": {},
     "powersgd": {"powersgd_rank": 8, "powersgd_start_step": 10},
-    "local_update": {"local_update_steps": 10},
+    "local_update": _LOCAL,
     "onebit_adam": {"gradient_clipping": 0.0},
-    "auto": {"powersgd_rank": 8, "powersgd_start_step": 10, "local_update_steps": 10},
+    "auto": {**_LOCAL, "powersgd_rank": 8, "powersgd_start_step": 10},
 }
 _EXACT = ("none", "bf16", "fp16")
 _NODES = (("neox-a", "neox-va", "10.88.0.1"), ("neox-b", "neox-vb", "10.88.0.2"))

@@ -18,7 +18,8 @@ _EXACT = ("none", "bf16", "fp16")
 _ONE_BIT = ("onebit_adam", "zero_one_adam", "onebit_lamb")
 METHODS = ("none", "bf16", "fp16", "powersgd", *_ONE_BIT, "local_update")
 """In the order of preference: the first ones change the training least."""
-_SIGN_BYTES = 1 / 8
+_SIGN_BYTES = 1 / 8 + 4 / 256
+"""A bit, and its part of a scale in fp32."""
 _ONE_BIT_CALLS = 4
 """Collectives of an exchange of signs: signs and scales to the ranks that serve them, and both back."""
 STEPS_FACTORS = {"powersgd": 1.2, **dict.fromkeys(_ONE_BIT, 1.2), "local_update": 2.4}

@@ -25,11 +25,11 @@ def test_an_all_reduce_takes_its_bytes_by_the_bandwidth() -> None:
 
 
 @pytest.mark.parametrize(("method", "calls"), [("onebit_adam", 4 * 30), ("zero_one_adam", 4 * 30), ("onebit_lamb", 4)])
-def test_signs_are_a_thirty_second_of_fp32_after_the_warm_up(method: str, calls: int) -> None:
+def test_signs_and_scales_are_nine_of_256_parts_of_fp32_after_the_warm_up(method: str, calls: int) -> None:
     facts = replace(FACTS, tensors=30)
     link = Link(gb_per_second=0.1)
-    assert predict_exposed(method, link, replace(facts, one_bit_warmup_share=0.0)) == pytest.approx(1.0 / 32)
-    assert predict_exposed(method, link, facts) == pytest.approx(0.2 + 0.8 / 32)
+    assert predict_exposed(method, link, replace(facts, one_bit_warmup_share=0.0)) == pytest.approx(9 / 256)
+    assert predict_exposed(method, link, facts) == pytest.approx(0.2 + 0.8 * 9 / 256)
     # Every collective of the exchange waits for the link, and one more says that all gradients are finite.
     slow = replace(link, latency_seconds=1e-3)
     whole_and_signs = predict_exposed(method, link, facts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from deepspeed.runtime.fp16.onebit.adam import OnebitAdam
 from deepspeed.runtime.fp16.onebit.lamb import OnebitLamb
 from deepspeed.runtime.fp16.onebit.zoadam import ZeroOneAdam
 
@@ -44,20 +45,44 @@ class OneBit:
         """Average in place, or leave each rank its own; all skip together."""
         if agree_on_finite(gradients, self._group) and self._switch.enable_backward_allreduce:
             average_whole(self._engine, gradients)
+        if self._corrects_moments and not self._is_floored:
+            for group in self._optimizer.param_groups:
+                state = self._optimizer.state[group["params"][0]]
+                first_weight = 1 - group["betas"][0] ** state["step"]
+                group["lr"] *= self._weigh_second(group, state["step"]) ** 0.5 / first_weight
 
     @torch.no_grad()
     def finish_step(self) -> None:
-        """Raise small second moments as soon as signs take the place of gradients, and where they still move, again.
+        """Correct second moments for their start at 0 as soon as signs take the place of gradients, and raise small
+        ones; where they still move, raise them again.
 
         Signs have no zero: a row of the embeddings whose token has not come up yet has a second moment of 0 and would
         be divided by epsilon.
         """
         if self._switch.enable_backward_allreduce or (self._is_floored and not self._moves_second_moments):
             return
+        if self._corrects_moments and not self._is_floored:
+            for group in self._optimizer.param_groups:
+                for parameter in group["params"]:
+                    state = self._optimizer.state[parameter]
+                    state["exp_avg_sq"].div_(self._weigh_second(group, state["step"] - 1))
         self._is_floored = True
         for held in self._state.held:
             second = self._optimizer.state[held.tensor]["exp_avg_sq"]
             second.clamp_(min=_FLOOR * float(second.mean()))
+
+    @property
+    def _corrects_moments(self) -> bool:
+        """DeepSpeed's optimizers leave out Adam's correction of moments for their start at 0. A second moment that is
+        frozen at a part of its size makes every later step too large.
+
+        LAMB's trust ratio takes such a factor out; 0/1 Adam's second moments go on moving under signs.
+        """
+        return isinstance(self._optimizer, OnebitAdam)
+
+    @staticmethod
+    def _weigh_second(group: dict[str, Any], updates: int) -> float:
+        return float(1 - group["betas"][1] ** updates)
 
     @property
     def _moves_second_moments(self) -> bool:

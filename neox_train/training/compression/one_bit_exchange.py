@@ -12,6 +12,9 @@ import torch
 import torch.distributed as dist
 
 _BITS = 8
+BLOCK = 256
+"""Values that share a scale. The paper has one scale a tensor; then rows of the embeddings that a batch did not touch
+get as much noise as those it did."""
 
 
 def pack_signs(values: torch.Tensor) -> torch.Tensor:
@@ -25,6 +28,22 @@ def unpack_signs(packed: torch.Tensor) -> torch.Tensor:
     places = torch.arange(_BITS - 1, -1, -1, dtype=torch.uint8, device=packed.device)
     bits = packed.unsqueeze(-1).bitwise_right_shift(places).bitwise_and(1)
     return bits.flatten(-2).float().mul_(2).sub_(1)
+
+
+def measure_scales(values: torch.Tensor) -> torch.Tensor:
+    """Root mean square of every ``BLOCK`` values, of the rest at the end; [chunks, n] to [chunks, blocks]."""
+    chunks, length = values.shape
+    blocks = -(-length // BLOCK)
+    squares = torch.nn.functional.pad(values.square(), (0, blocks * BLOCK - length)).view(chunks, blocks, BLOCK).sum(2)
+    squares[:, :-1] /= BLOCK
+    squares[:, -1] /= length - (blocks - 1) * BLOCK
+    return squares.sqrt_()
+
+
+def restore_signs(signs: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """Values [chunks, n] of their signs [chunks, n / 8] and scales [chunks, blocks]."""
+    values = unpack_signs(signs)
+    return values.mul_(scales.repeat_interleave(BLOCK, dim=1)[:, : values.shape[1]])
 
 
 class OneBitExchange:
@@ -49,25 +68,26 @@ class OneBitExchange:
         """
         padded = torch.zeros_like(worker_error)
         padded[: buffer.numel()] = buffer.reshape(-1)
-        signs, scale = self._compress(padded, worker_error)
-        received = torch.empty_like(signs)
+        signs, scales = self._compress(padded.view(self.size, -1), worker_error)
+        received, received_scales = torch.empty_like(signs), torch.empty_like(scales)
         dist.all_to_all_single(received, signs, group=self._group)
-        scales = self._gather(scale)
-        served = (unpack_signs(received.view(self.size, -1)) * scales.unsqueeze(1)).mean(0)
-        signs, scale = self._compress(served, server_error)
-        means = unpack_signs(self._gather(signs).view(self.size, -1)) * self._gather(scale).unsqueeze(1)
+        dist.all_to_all_single(received_scales, scales, group=self._group)
+        served = restore_signs(received, received_scales).mean(0, keepdim=True)
+        signs, scales = self._compress(served, server_error)
+        means = restore_signs(self._gather(signs), self._gather(scales))
         buffer.copy_(means.flatten()[: buffer.numel()].view_as(buffer))
         return buffer
 
     def _compress(self, values: torch.Tensor, error: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Signs (packed) and scale [1] of values and their error, which becomes what both miss."""
-        values = values.add(error)
-        scale = (torch.linalg.vector_norm(values) / values.numel() ** 0.5).reshape(1)
-        signs = pack_signs(values)
-        torch.sub(values, unpack_signs(signs).mul_(scale), out=error)
-        return signs, scale
+        """Signs and scales of values [chunks, n] and their error, which becomes what both miss."""
+        values = values.add(error.view_as(values))
+        scales = measure_scales(values)
+        signs = pack_signs(values.view(-1)).view(len(values), -1)
+        torch.sub(values, restore_signs(signs, scales), out=error.view_as(values))
+        return signs, scales
 
     def _gather(self, own: torch.Tensor) -> torch.Tensor:
-        gathered = own.new_empty(self.size * own.numel())
+        """[1, n] of every rank as [ranks, n]."""
+        gathered = own.new_empty(self.size, own.shape[1])
         dist.all_gather_into_tensor(gathered, own, group=self._group)
         return gathered

@@ -48,6 +48,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "local_update": {**LOCAL, "poison_at": POISONED_AT},
     "local_update, late": {**LOCAL, "local_update_start_step": WHOLE_STEPS, "poison_at": POISONED_AT},
     "onebit_adam": {**ONE_BIT, "gradient_compression": "onebit_adam", "poison_at": POISONED_AT},
+    "onebit_adam, long memory": {
+        **ONE_BIT,
+        "optimizer": {"type": "OneBitAdam", "params": {"lr": 0.001, "betas": [0.9, 0.999]}},
+    },
     "onebit_adam in bf16": {
         **ONE_BIT,
         "optimizer": {
@@ -58,11 +62,18 @@ METHODS: dict[str, dict[str, Any]] = {
     },
     "zero_one_adam": {**ONE_BIT, "gradient_compression": "zero_one_adam", "poison_at": POISONED_AT},
     "onebit_lamb": {**ONE_BIT, "gradient_compression": "onebit_lamb", "poison_at": POISONED_AT, "lr": 0.03},
+    "unclipped": {**ONE_BIT},
+    "unclipped, long memory": {
+        **ONE_BIT,
+        "optimizer": {"type": "Adam", "params": {"lr": 0.001, "betas": [0.9, 0.999], "eps": 1e-8}},
+    },
     "wide": WIDE,
     "wide, sparse": {**WIDE, "sparse_gradients": True},
     "sparse auto": {**MODEL, "sparse_gradients": "auto", "make_vocab_size_divisible_by": 1},
     "local_update in bf16": {**LOCAL, "precision": "bfloat16", "communication_data_type": "bf16"},
 }
+ADAM = {"onebit_adam": "unclipped", "onebit_adam, long memory": "unclipped, long memory"}
+"""Adam with the same settings."""
 LOSS_MARGIN = {
     "bf16": 0.01,
     "fp16": 0.01,
@@ -70,8 +81,11 @@ LOSS_MARGIN = {
     "local_update": 0.2,
     "local_update, late": 0.1,
     "onebit_adam": 0.1,
+    "onebit_adam, long memory": 0.2,
     "zero_one_adam": 0.1,
-    "onebit_lamb": 0.1,
+    "onebit_lamb": 0.2,
+    "unclipped": 0.1,
+    "unclipped, long memory": 0.2,
     "wide": 0.0001,
     "wide, sparse": 0.0001,
     "sparse auto": 0.0001,
@@ -181,7 +195,14 @@ def test_one_bit_optimizers_send_whole_gradients_first_and_signs_then(
     assert all(sent == pytest.approx(whole, abs=64) for sent in steps[:warmup])
     # 0/1 Adam leaves its warm-up when the step count is above it, one step later.
     compressed = [sent for step, sent in enumerate(steps) if step > warmup and step != POISONED_AT]
-    assert max(compressed) < 0.035 * 4 * seen["parameters"]
+    assert max(compressed) < 0.04 * 4 * seen["parameters"]
+
+
+def test_1_bit_adam_takes_adam_s_steps_in_its_warm_up(trained: dict[str, dict[str, Any]]) -> None:
+    # DeepSpeed's optimizer leaves out the correction of moments for their start at 0.
+    for name in ("onebit_adam", "onebit_adam, long memory"):
+        seen, adam = trained[name]["whole"]["losses"], trained[ADAM[name]]["whole"]["losses"]
+        assert seen[:WARMUP] == pytest.approx(adam[:WARMUP], abs=2e-3)
 
 
 @pytest.mark.parametrize("name", ["onebit_adam", "zero_one_adam", "onebit_lamb"])
