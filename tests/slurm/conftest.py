@@ -37,6 +37,17 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
             os.environ["SLURM_CONF"] = before
 
 
+@pytest.fixture
+def default_place(slurm: SlurmLab) -> Iterator[None]:
+    """The cluster's slurm.conf where Slurm looks by itself: the plugin's job step drops SLURM_CONF."""
+    place = Path("/etc/slurm/slurm.conf")
+    if os.geteuid() != 0 or place.exists():
+        pytest.skip(f"needs to put its own {place} there: run as root on a machine without a Slurm of its own")
+    place.symlink_to(slurm.configuration)
+    yield
+    place.unlink()
+
+
 @pytest.fixture(scope="session")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> DatasetFolder:
     """A token store for every training of these tests."""

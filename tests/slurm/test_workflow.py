@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,10 @@ import pytest
 from tests.workflow.working_copy import STEPS, Snakemake, WorkingCopy, training_records
 
 from .lab import SlurmLab
-from .trainings import FACTS
+from .profiles import PLUGIN, PROFILE, write_profile
 
 pytestmark = [pytest.mark.slurm, pytest.mark.workflow, pytest.mark.timeout(600)]
 
-PROFILE = "cluster_profiles/lab"
 # The stages beside the training run here: as jobs, they would wait for the plugin's slow looks at the queue.
 OPTIONS = """
 executor: local
@@ -44,40 +42,8 @@ def copy(slurm: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wo
     monkeypatch.setenv("NEOX_TRAIN_POLL_SECONDS", "1")
     copy = WorkingCopy.make(tmp_path / "copy")
     (copy.folder / "pipeline.yaml").write_text(PIPELINE)
-    profile = copy.folder / PROFILE
-    profile.mkdir()
-    (profile / "config.yaml").write_text(OPTIONS)
-    facts = {**FACTS, "memory_gib_per_process": 2, "results": "results"}
-    lines = [f"{key}: {value!r}\n" for key, value in facts.items()]
-    (profile / "cluster.yaml").write_text("".join(lines))
+    write_profile(copy, OPTIONS)
     return copy
-
-
-PLUGIN = """
-executor: slurm
-jobs: 4
-cores: 100
-local-cores: 100
-configfile: cluster.yaml
-nolock: true
-rerun-incomplete: true
-rerun-triggers: [mtime, params, input]
-latency-wait: 60
-slurm-status-command: squeue
-slurm-init-seconds-before-status-checks: 2
-default-resources: {runtime: 10, mem_mb: 2000}
-"""
-
-
-@pytest.fixture
-def default_place(slurm: SlurmLab) -> Iterator[None]:
-    """The cluster's slurm.conf where Slurm looks by itself: the plugin's job step drops SLURM_CONF."""
-    place = Path("/etc/slurm/slurm.conf")
-    if os.geteuid() != 0 or place.exists():
-        pytest.skip(f"needs to put its own {place} there: run as root on a machine without a Slurm of its own")
-    place.symlink_to(slurm.configuration)
-    yield
-    place.unlink()
 
 
 def kill(snakemake: Snakemake) -> None:
@@ -110,7 +76,7 @@ def test_two_nodes_of_two_ranks_end_to_end_though_the_controller_is_killed(slurm
 def test_every_stage_beside_the_training_is_a_job_of_the_plugin(
     slurm: SlurmLab, copy: WorkingCopy, default_place: None
 ) -> None:
-    (copy.folder / PROFILE / "config.yaml").write_text(PLUGIN)
+    write_profile(copy, PLUGIN)
     before = len(slurm.list_attempts())
     code, text = copy.snakemake(profile=PROFILE)
     assert code == 0, text
