@@ -26,7 +26,15 @@ _VOCABULARY = 50257
 
 
 def measure_own(
-    row: Row, *, store: Path, folder: Path, cluster: Path, warmup: int, steps: int, seconds: float
+    row: Row,
+    *,
+    store: Path,
+    folder: Path,
+    cluster: Path,
+    warmup: int,
+    steps: int,
+    seconds: float,
+    processes: int = 1,
 ) -> dict[str, Any]:
     """Tokens/s, peak memory and losses of ``row``; the training is ended once enough steps are logged.
 
@@ -36,7 +44,7 @@ def measure_own(
     config = folder / "row.yml"
     # JSON is YAML.
     config.write_text(json.dumps(describe_row(row, store)))
-    command, environment = _choose_command(config, RunFolder(folder / "run"), cluster)
+    command, environment = _choose_command(config, RunFolder(folder / "run"), cluster, processes)
     log = folder / "log.txt"
     began = time.monotonic()
     with log.open("w") as output:
@@ -58,6 +66,7 @@ def measure_own(
         return {"error": told[-15:]}
     return {
         "tokens_per_second": median(record["tokens_per_second"] for record in measured),
+        "exposed_share": _share_exposed(measured),
         "seconds_per_step": median(record["seconds_per_step"] for record in measured),
         "peak_memory_gib": measured[-1]["peak_memory_gib"],
         "mfu": median(record["mfu"] for record in measured) if measured[0]["mfu"] is not None else None,
@@ -69,20 +78,32 @@ def measure_own(
     }
 
 
-def _choose_command(config: Path, run: RunFolder, cluster: Path) -> tuple[list[str], dict[str, str] | None]:
+def _choose_command(
+    config: Path, run: RunFolder, cluster: Path, processes: int
+) -> tuple[list[str], dict[str, str] | None]:
     """What starts the training, and its environment: ``neox-train train`` where a checkpoint would fit on the disk."""
-    facts = load_cluster(cluster).model_copy(update={"processes_per_node": 1})
+    facts = load_cluster(cluster).model_copy(update={"processes_per_node": processes})
     resolved = resolve_files([config], facts, overrides={"save": str(run.checkpoints), "load": str(run.checkpoints)})
     size = checkpoint_size_bytes(resolved.with_vocab_size(resolved.vocab_size or _VOCABULARY))
-    if size < free_bytes(run.path):
+    if size < free_bytes(run.path) or processes > 1:
         command = [sys.executable, "-m", "neox_train.cli", "train", str(config), "--cluster", str(cluster)]
-        return [*command, "--run-dir", str(run.path)], None
+        return [*command, "--processes", str(processes), "--run-dir", str(run.path)], None
     write_run_config(run, resolved)
     variables = {name: str(value) for name, value in facts.environment.items()}
     return (
         [sys.executable, "-m", "benchmarks.own_child", str(run.path)],
         {**os.environ, "OMP_NUM_THREADS": str(facts.cpus_per_process), **variables},
     )
+
+
+def _share_exposed(records: list[dict[str, Any]]) -> float:
+    """Share of the time between two records in which rank 0 waited for collectives, the median; 0 for one process."""
+
+    def read(record: dict[str, Any]) -> float:
+        exposed = sum(kind["exposed_seconds"] for kind in record.get("communication", {}).values())
+        return float(exposed / (record["seconds_per_step"] * _LOG_INTERVAL))
+
+    return median(map(read, records))
 
 
 def describe_row(row: Row, store: Path) -> dict[str, Any]:
