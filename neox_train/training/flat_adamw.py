@@ -63,7 +63,7 @@ class FlatAdamW(torch.optim.Optimizer):
         steps = state["step"].double()
         first_correction = (1.0 - first_rate**steps).float()
         second_correction = (1.0 - second_rate**steps).float()
-        choose_adamw_kernel(master.device.type)(
+        _choose_kernel(master.device.type)(
             master.detach(),
             state["exp_avg"],
             state["exp_avg_sq"],
@@ -108,6 +108,5 @@ def _update(
 
 
 @cache
-def choose_adamw_kernel(device_type: str) -> Any:
-    """One update over flat buffers, compiled on a GPU; its arguments are those of ``_update``."""
+def _choose_kernel(device_type: str) -> Any:
     return torch.compile(_update, fullgraph=True, dynamic=False) if device_type == "cuda" else _update
