@@ -60,7 +60,7 @@ def main() -> None:
         model(same[:, :-1], same[:, 1:]).backward()
 
     def engine_passes() -> None:
-        engine.backward(forward_loss(engine, same, context))
+        engine.backward(forward_loss(engine, same, context, None))
         engine.micro_steps += 1
 
     def whole() -> None:

@@ -184,9 +184,6 @@ def _list_transformer_engine(config: NeoxConfig) -> list[str]:
     problems = []
     if config.pipe_parallel_size > 1:
         problems.append("te_* layers with pipe_parallel_size above 1 (set 1)")
-    if config.model_parallel_size > 1:
-        # Written (te_split, te_layers), and not yet held against one process on GPUs (test_te_parallel).
-        problems.append("te_* layers with model_parallel_size above 1 (set 1, or the te_* keys to false)")
     if config.zero_stage == 3:
         problems.append("te_* layers with zero_optimization.stage 3 (set 0, 1 or 2)")
     if config.te_mha or config.te_layernorm_mlp:

@@ -30,6 +30,17 @@ from tests.config.files import TINY, load_tiny, refuse
         {"pipe_parallel_size": 2, "processes": 2, "document_attention": True},
         {"te_mha": True, "te_layernorm_mlp": True, "te_columnparallel": True, "norm": "te_rmsnorm"},
         {"te_mha": True, "te_fp8": True, "precision": "bfloat16"},
+        {"te_mha": True, "te_layernorm_mlp": True, "model_parallel_size": 2, "processes": 2},
+        {"te_columnparallel": True, "model_parallel_size": 2, "sequence_parallel": True, "processes": 2},
+        {
+            "te_mha": True,
+            "te_fp8_mha": True,
+            "precision": "bfloat16",
+            "hidden_size": 256,
+            "num_attention_heads": 2,
+            "seq_length": 128,
+            "max_position_embeddings": 128,
+        },
     ],
 )
 def test_what_trains(change: dict[str, object]) -> None:
@@ -41,7 +52,6 @@ def test_what_trains(change: dict[str, object]) -> None:
     ("change", "named"),
     [
         ({"finetune": True, "te_mha": True, "zero_optimization": {"stage": 3}}, "te_* layers with zero"),
-        ({"te_mha": True, "model_parallel_size": 2, "processes": 2}, "te_* layers with model_parallel_size"),
         ({"te_mha": True, "pipe_parallel_size": 2, "processes": 2}, "te_* layers with pipe_parallel_size"),
         ({"attention_config": ["global", "mamba"]}, "attention_config: mamba"),
         ({"pos_emb": "rpe"}, "pos_emb: 'rpe'"),

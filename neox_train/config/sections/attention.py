@@ -85,11 +85,10 @@ class TransformerEngineKeys(BaseModel):
     te_fp8_recipe: Literal["delayed", "current", "blockwise", "mxfp8"] | None = implemented(
         None, "New here: FP8 scaling recipe, delayed by default; naming one switches FP8 on."
     )
-    te_fp8_mha: bool = refused(
+    te_fp8_mha: bool = implemented(
         False,
-        "FP8 in attention too; switches FP8 on.",
-        remedy="on an H200 its kernels are slower than those of 16 bits, and there is none for heads of 64; set "
-        "te_fp8: true",
+        "FP8 in attention too, with te_mha, delayed scaling and heads of 128; switches FP8 on. On an H200 its kernels "
+        "are slower than those of 16 bits.",
     )
     te_fp8_format: Literal["e4m3", "hybrid"] = implemented(
         "hybrid", "Number format of FP8 (hybrid: e5m2 for gradients); does not switch FP8 on."
