@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from neox_train.data.manifest import MANIFEST_NAME, load_manifest
 from neox_train.data.pair_files import is_pair, pair_paths
-from neox_train.data.upstream_tokenizer import digest_tokenizer
 from neox_train.errors import ConfigError, DataError
 from neox_train.files import sha256_file, sha256_json
 
@@ -81,6 +80,22 @@ def _identify_set(path: Path) -> str:
 def _identify_pair(prefix: Path, config: NeoxConfig) -> dict[str, str]:
     content = _describe_pair(prefix) | {"split": config.split}
     return {"dataset": sha256_json(content), "tokenizer": digest_tokenizer(config)}
+
+
+def digest_tokenizer(config: NeoxConfig) -> str:
+    """SHA-256 that changes with the tokenizer: of the files named, or of the names where they are no files."""
+    kind, file = config.tokenizer_type.lower(), Path(config.vocab_file or "")
+    if config.vocab_file and file.is_file():
+        merges = Path(config.merge_file) if config.merge_file and kind == "gpt2bpetokenizer" else None
+        return sha256_json([sha256_file(path) for path in (file, merges)]) if merges else sha256_file(file)
+    if config.vocab_file and file.is_dir():
+        found = [path for path in map(file.joinpath, ("tokenizer.json", "vocab.json", "merges.txt")) if path.is_file()]
+        return sha256_json([sha256_file(path) for path in found])
+    if kind in ("charleveltokenizer", "tiktokentokenizer"):
+        return sha256_json([kind, config.vocab_file])
+    if config.vocab_file:
+        raise DataError(f"{file} cannot be read (No such file or directory); correct the path")
+    return ""
 
 
 def _describe_pair(prefix: Path) -> dict[str, str | int]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from neox_train.data.tokenizer import END_OF_DOCUMENT, TextTokenizer, load_tokenizer
 from neox_train.data.tokenizer_formats import make_character_tokenizer, read_gpt2, read_tiktoken
 from neox_train.errors import ConfigError, DataError
-from neox_train.files import sha256_file, sha256_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -82,22 +81,6 @@ def find_tokenizer(config: NeoxConfig) -> UpstreamTokenizer | None:
         )
     text = load_tokenizer(Path(file))
     return UpstreamTokenizer(vocab_size=text.vocab_size, eod_id=text.eod_id, load=lambda: text, file=Path(file))
-
-
-def digest_tokenizer(config: NeoxConfig) -> str:
-    """SHA-256 that changes with the tokenizer: of the files named, or of the names where they are no files."""
-    kind, file = config.tokenizer_type.lower(), Path(config.vocab_file or "")
-    if config.vocab_file and file.is_file():
-        merges = Path(config.merge_file) if config.merge_file and kind == "gpt2bpetokenizer" else None
-        return sha256_json([sha256_file(path) for path in (file, merges)]) if merges else sha256_file(file)
-    if config.vocab_file and file.is_dir():
-        found = [path for path in map(file.joinpath, ("tokenizer.json", "vocab.json", "merges.txt")) if path.is_file()]
-        return sha256_json([sha256_file(path) for path in found])
-    if kind in ("charleveltokenizer", "tiktokentokenizer"):
-        return sha256_json([kind, config.vocab_file])
-    if config.vocab_file:
-        raise DataError(f"{file} cannot be read (No such file or directory); correct the path")
-    return ""
 
 
 def _describe(made: Tokenizer, name: str, *, eod: str = END_OF_DOCUMENT, vocab_size: int = 0) -> UpstreamTokenizer:

@@ -9,9 +9,10 @@ import pytest
 from tokenizers import Tokenizer
 
 from neox_train.config.schema import NeoxConfig
+from neox_train.data.identity import digest_tokenizer
 from neox_train.data.tokenizer_formats import byte_letters
 from neox_train.data.tokenizer_training import train_byte_level_bpe
-from neox_train.data.upstream_tokenizer import TIKTOKEN, digest_tokenizer, find_tokenizer
+from neox_train.data.upstream_tokenizer import TIKTOKEN, find_tokenizer
 from neox_train.errors import ConfigError, DataError
 from tests.config.files import load_tiny
 

@@ -128,7 +128,7 @@ def test_a_follower_stays_small(slurm: SlurmLab, held: Training) -> None:
     rss_kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
     held.command("cancel", held.name)
     assert command.wait() == 6
-    assert rss_kib < 68 * 1024
+    assert rss_kib < 60 * 1024
 
 
 def test_sbatchs_own_words_are_the_sentence(slurm: SlurmLab, dataset: DatasetFolder, tmp_path: Path) -> None:
