@@ -136,29 +136,26 @@ class TrainingLoop:
             say(format_step(record, train_iters=self._last_step))
 
     def _validate(self) -> None:
-        batches = self.data.validation_batches(self.config, self.context)
-        loss = measure_validation_loss(self.engine, batches, self.context, self._masked_after)
-        finite = finite_or_none(loss)
+        finite = self._measure("validation", self.data.validation_batches(self.config, self.context))
         self.state.last_validation_loss = finite
         best = self.state.best_validation_loss
         if finite is not None:
             self.state.best_validation_loss = finite if best is None else min(best, finite)
-        if self.context.is_main:
-            perplexity = _perplexity(loss)
-            self.metrics.write({"kind": "validation", "step": self.state.step, "loss": loss, "perplexity": perplexity})
-            say(f"validation at step {self.state.step}: loss {loss:.4f} | perplexity {perplexity:.2f}")
 
     def _test(self) -> None:
         """The loss over ``test_data_paths``, once, before the last save, which keeps it."""
         batches = self.data.test_batches(self.config, self.context) if self.config.eval_iters else None
-        if batches is None:
-            return
+        if batches is not None:
+            self.state.extra[TEST_LOSS] = self._measure("test", batches)
+
+    def _measure(self, kind: str, batches: Iterator[np.ndarray]) -> float | None:
+        """The loss over held-out batches, told and written as a record of ``kind``; None where it is not finite."""
         loss = measure_validation_loss(self.engine, batches, self.context, self._masked_after)
-        self.state.extra[TEST_LOSS] = finite_or_none(loss)
         if self.context.is_main:
-            perplexity = _perplexity(loss)
-            self.metrics.write({"kind": "test", "step": self.state.step, "loss": loss, "perplexity": perplexity})
-            say(f"test at step {self.state.step}: loss {loss:.4f} | perplexity {perplexity:.2f}")
+            perplexity = math.exp(loss) if loss < 700 else math.inf
+            self.metrics.write({"kind": kind, "step": self.state.step, "loss": loss, "perplexity": perplexity})
+            say(f"{kind} at step {self.state.step}: loss {loss:.4f} | perplexity {perplexity:.2f}")
+        return finite_or_none(loss)
 
     def _save_if_finite(self, result: StepResult) -> None:
         """Save, unless the weights give a loss that is not finite: the checkpoint before is then the one to keep."""
@@ -187,7 +184,3 @@ class TrainingLoop:
     def _say(self, message: str) -> None:
         if self.context.is_main:
             say(message)
-
-
-def _perplexity(loss: float) -> float:
-    return math.exp(loss) if loss < 700 else math.inf
