@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from neox_train.training.parameter_groups import STEPPED_BY_MUON
 
-
-class _Part(Protocol):
-    """Where a slice of a matrix lies in a flat tensor."""
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def length(self) -> int: ...
-
-    def read(self, tensor: torch.Tensor) -> torch.Tensor: ...
-
-
-class _Matrices(Protocol):
-    """What gives the whole matrices of which a flat tensor holds slices."""
-
-    def complete(self, tensor: torch.Tensor, directions: torch.Tensor) -> Iterator[tuple[_Part, torch.Tensor]]: ...
+if TYPE_CHECKING:
+    from neox_train.training.muon_shards import ShardedMatrices
 
 
 class MuonWithAdamW(torch.optim.Optimizer):
@@ -50,7 +35,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
         fused_adamw: bool = False,
     ) -> None:
         super().__init__(groups, {"lr": lr})
-        self.matrices: _Matrices | None = None
+        self.matrices: ShardedMatrices | None = None
         marked = [group for group in self.param_groups if group.get(STEPPED_BY_MUON)]
         others = [group for group in self.param_groups if not group.get(STEPPED_BY_MUON)]
         self._marked = marked
