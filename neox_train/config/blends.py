@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
 from neox_train.config.conflict import ConflictError
 from neox_train.config.schema import NeoxKeys
 
@@ -30,36 +32,36 @@ def check_blend(keys: NeoxKeys) -> None:
 
 
 def _check_labels(part: str, paths: list[str] | None, labels: list[str] | None) -> None:
-    if labels is None:
-        return
-    key = f"{part}_label_data_paths"
-    if paths is None:
-        raise ConflictError(f"{key} is set without {part}_data_paths; name the .bin/.idx files they belong to", key)
-    if len(labels) != len(paths):
-        raise ConflictError(
-            f"{key} has {len(labels)} entries for {len(paths)} {part}_data_paths; give one for each",
-            key,
-            f"{part}_data_paths",
-        )
+    _require_one_each(
+        f"{part}_label_data_paths",
+        labels,
+        f"{part}_data_paths",
+        paths,
+        "entries",
+        "name the .bin/.idx files they belong to",
+    )
 
 
 def _check_sets(part: str, paths: list[str] | None, weights: list[float] | None) -> None:
     paths_key, weights_key = f"{part}_data_paths", f"{part}_data_weights"
-    if paths is None:
-        if weights is not None:
-            raise ConflictError(f"{weights_key} is set without {paths_key}; name the datasets to blend", weights_key)
-        return
-    if not paths or len(set(paths)) < len(paths):
+    if paths is not None and (not paths or len(set(paths)) < len(paths)):
         raise ConflictError(f"{paths_key} is empty or names a dataset twice; list each dataset once", paths_key)
-    if weights is None:
-        return
-    if len(weights) != len(paths):
-        raise ConflictError(
-            f"{weights_key} has {len(weights)} numbers for {len(paths)} {paths_key}; give one for each",
-            weights_key,
-            paths_key,
-        )
-    if min(weights) < 0 or sum(weights) <= 0:
+    _require_one_each(weights_key, weights, paths_key, paths, "numbers", "name the datasets to blend")
+    if weights is not None and (min(weights) < 0 or sum(weights) <= 0):
         raise ConflictError(
             f"{weights_key} is {weights}; numbers of 0 or more with a sum above 0 are wanted", weights_key
+        )
+
+
+def _require_one_each(
+    key: str, values: Sized | None, paths_key: str, paths: list[str] | None, noun: str, remedy: str
+) -> None:
+    """A list beside ``paths`` has one value for each of them."""
+    if values is None:
+        return
+    if paths is None:
+        raise ConflictError(f"{key} is set without {paths_key}; {remedy}", key)
+    if len(values) != len(paths):
+        raise ConflictError(
+            f"{key} has {len(values)} {noun} for {len(paths)} {paths_key}; give one for each", key, paths_key
         )
