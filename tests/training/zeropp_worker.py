@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,21 +47,14 @@ def through_host(original: Any) -> Any:
 
 def main() -> None:
     """Train every method of the job."""
-    job_file = Path(sys.argv[1])
     backend = "nccl" if torch.cuda.device_count() > 1 else "gloo"
     if backend == "gloo":
         for kind in KINDS:
             setattr(torch.distributed, kind, through_host(getattr(torch.distributed, kind)))
-    from neox_train.training.distributed import leave_at_exit, start_process_group
-    from tests.training.compression.worker import train
+    from neox_train.training.distributed import start_process_group
+    from tests.training.compression.worker import run_methods
 
-    job = json.loads(job_file.read_text())
-    context = start_process_group(backend)
-    for name in job["methods"]:
-        record = {"whole": train(job, name, context), "resumed": train(job, name, context, resume=True)}
-        if context.is_main:
-            (Path(job["results"]) / f"{name}.json").write_text(json.dumps(record))
-    leave_at_exit()
+    run_methods(Path(sys.argv[1]), start_process_group(backend))
 
 
 if __name__ == "__main__":

@@ -108,16 +108,21 @@ def watch_secondary(optimizer: Any, model: torch.nn.Module) -> list[int]:
     return seen
 
 
-def main() -> None:
-    """Train every method of the job."""
-    job = json.loads(Path(sys.argv[1]).read_text())
-    context = start_process_group("gloo")
-    watch_values(torch.distributed.all_reduce)
+def run_methods(job_file: Path, context: RankContext) -> None:
+    """Train every method of the job, whole and resumed; the first rank writes what came of it."""
+    job = json.loads(job_file.read_text())
     for name in job["methods"]:
         record = {"whole": train(job, name, context), "resumed": train(job, name, context, resume=True)}
         if context.is_main:
             (Path(job["results"]) / f"{name}.json").write_text(json.dumps(record))
     leave_at_exit()
+
+
+def main() -> None:
+    """Train the job over gloo."""
+    context = start_process_group("gloo")
+    watch_values(torch.distributed.all_reduce)
+    run_methods(Path(sys.argv[1]), context)
 
 
 if __name__ == "__main__":
