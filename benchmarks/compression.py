@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+from benchmarks.ranks import run_as_ranks
 
 _MODEL: dict[str, Any] = {
     "num_layers": 3,
@@ -65,14 +64,7 @@ def main() -> None:
     if "RANK" in os.environ:
         _train_all(arguments)
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.compression", *sys.argv[1:]]
-    environments = [{**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
-    ranks = [subprocess.Popen(command, env=environment) for environment in environments]
-    if any([rank.wait() for rank in ranks]):
-        raise SystemExit("a rank failed; its message is above")
+    run_as_ranks("benchmarks.compression", 2)
     rows = [json.loads(line) for line in arguments.output.read_text().splitlines()]
     print("\n".join(compare(rows)))
 

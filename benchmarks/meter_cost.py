@@ -11,14 +11,13 @@ import argparse
 import json
 import os
 import random
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
+
+from benchmarks.ranks import run_as_ranks
 
 _RANKS, _BLOCK = 2, 5
 _RESAMPLES, _CALLS = 2000, 5000
@@ -47,14 +46,7 @@ def main() -> None:
     if "RANK" in os.environ:
         _measure_all(arguments)
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        shared = {"WORLD_SIZE": str(_RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.meter_cost", *sys.argv[1:]]
-    environments = [{**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(_RANKS)]
-    ranks = [subprocess.Popen(command, env=environment) for environment in environments]
-    if any([rank.wait() for rank in ranks]):
-        raise SystemExit("a rank failed; its message is above")
+    run_as_ranks("benchmarks.meter_cost", _RANKS)
     print("\n".join(tell_rows(json.loads(arguments.output.read_text()))))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ from benchmarks.own_row import describe_row, measure_own
 from benchmarks.rows import SIZES, Row
 from benchmarks.several_rows import SeveralRow, find_several
 from benchmarks.token_store import write_store
-from benchmarks.train_step import list_versions
+from benchmarks.train_step import add_options, list_versions, run_peer
 from neox_train.config.cluster import load_cluster
 from neox_train.config.run import resolve_files
 from neox_train.errors import UserError
@@ -36,14 +35,7 @@ _TRAIN_TOKENS = 8_000_000
 def main() -> None:
     """Measure the rows that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="+", help="names of benchmarks/several_rows.py")
-    parser.add_argument("--output", type=Path, required=True, help="file for one JSON line a row")
-    parser.add_argument("--work", type=Path, required=True, help="folder for stores, runs and logs")
-    parser.add_argument("--cluster", type=Path, default=Path("cluster_profiles/h200/cluster.yaml"))
-    parser.add_argument("--commit", default="unknown", help="commit of the measured code, for the record")
-    parser.add_argument("--warmup", type=int, default=20, help="steps before the measured ones")
-    parser.add_argument("--steps", type=int, default=30, help="measured steps, at least")
-    parser.add_argument("--row-seconds", type=float, default=240, help="limit of one row")
+    add_options(parser, rows="names of benchmarks/several_rows.py", row_seconds=240)
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(arguments.rows):
@@ -102,17 +94,7 @@ def _predict(own: Row, row: SeveralRow, store: Path, arguments: argparse.Namespa
 
 def _measure_peer(row: SeveralRow, arguments: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={row.gpus}"]
-    command += ["-m", "benchmarks.peers.megatron_ranks", row.name]
-    command += ["--warmup", str(arguments.warmup), "--steps", str(arguments.steps)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.row_seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return {"error": [f"no result within {arguments.row_seconds} s"]}
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode or not lines:
-        return {"error": done.stderr.strip().splitlines()[-15:]}
-    result: dict[str, Any] = json.loads(lines[-1])
-    return result
+    return run_peer([*command, "-m", "benchmarks.peers.megatron_ranks", row.name], arguments)
 
 
 def _tell(record: dict[str, Any], output: Path) -> str:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+from benchmarks.ranks import run_as_ranks
 
 _CHOICES: dict[str, Any] = {"whole": False, "rows": True, "auto": "auto"}
 _HIDDEN = 64
@@ -36,14 +35,7 @@ def main() -> None:
         return
     for size in arguments.vocabularies:
         _make_dataset(arguments.work, size)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        shared = {"WORLD_SIZE": str(_RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.sparse_gradients", *sys.argv[1:]]
-    environments = [{**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(_RANKS)]
-    ranks = [subprocess.Popen(command, env=environment) for environment in environments]
-    if any([rank.wait() for rank in ranks]):
-        raise SystemExit("a rank failed; its message is above")
+    run_as_ranks("benchmarks.sparse_gradients", _RANKS)
     rows = json.loads(arguments.output.read_text())
     print("\n".join(tell_rows(rows)))
     draw_rows(rows, arguments.output.with_suffix(".png"))

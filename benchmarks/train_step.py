@@ -26,14 +26,7 @@ _TRAIN_TOKENS = 8_000_000
 def main() -> None:
     """Measure the rows that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rows", nargs="+", help="SIZE/VARIANT")
-    parser.add_argument("--output", type=Path, required=True, help="file for one JSON line a row")
-    parser.add_argument("--work", type=Path, required=True, help="folder for stores, runs and logs")
-    parser.add_argument("--cluster", type=Path, default=Path("cluster_profiles/h200/cluster.yaml"))
-    parser.add_argument("--commit", default="unknown", help="commit of the measured code, for the record")
-    parser.add_argument("--warmup", type=int, default=20, help="steps before the measured ones")
-    parser.add_argument("--steps", type=int, default=30, help="measured steps, at least")
-    parser.add_argument("--row-seconds", type=float, default=180, help="limit of one row")
+    add_options(parser, rows="SIZE/VARIANT", row_seconds=180)
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(arguments.rows):
@@ -44,6 +37,18 @@ def main() -> None:
         with arguments.output.open("a") as output:
             output.write(json.dumps(record) + "\n")
         _say(name, result, time.monotonic() - began)
+
+
+def add_options(parser: argparse.ArgumentParser, *, rows: str, row_seconds: float) -> None:
+    """Options of a benchmark that measures rows one after another; ``rows`` says what names one."""
+    parser.add_argument("rows", nargs="+", help=rows)
+    parser.add_argument("--output", type=Path, required=True, help="file for one JSON line a row")
+    parser.add_argument("--work", type=Path, required=True, help="folder for stores, runs and logs")
+    parser.add_argument("--cluster", type=Path, default=Path("cluster_profiles/h200/cluster.yaml"))
+    parser.add_argument("--commit", default="unknown", help="commit of the measured code, for the record")
+    parser.add_argument("--warmup", type=int, default=20, help="steps before the measured ones")
+    parser.add_argument("--steps", type=int, default=30, help="measured steps, at least")
+    parser.add_argument("--row-seconds", type=float, default=row_seconds, help="limit of one row")
 
 
 def _measure(row: Row, number: int, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -71,13 +76,18 @@ def _measure(row: Row, number: int, arguments: argparse.Namespace) -> dict[str, 
 
 def _measure_peer(row: Row, arguments: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.peers.loop", str(row.peer), row.size]
-    command += ["--warmup", str(arguments.warmup), "--steps", str(arguments.steps)]
     command += ["--fp8"] * row.fp8 + ["--recompute"] * row.recompute
+    return run_peer(command, arguments)
+
+
+def run_peer(command: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
+    """The JSON object that a peer prints, its steps being the benchmark's; or its last lines as ``error``."""
+    command = [*command, "--warmup", str(arguments.warmup), "--steps", str(arguments.steps)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.row_seconds, check=False)
     except subprocess.TimeoutExpired:
         return {"error": [f"no result within {arguments.row_seconds} s"]}
-    lines = done.stdout.strip().splitlines()
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
         return {"error": done.stderr.strip().splitlines()[-15:]}
     result: dict[str, Any] = json.loads(lines[-1])

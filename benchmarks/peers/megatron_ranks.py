@@ -17,10 +17,9 @@ from typing import Any
 
 import torch
 
+from benchmarks.peers.models import make_megatron_config, pad_vocabulary
 from benchmarks.rows import SIZES, Size
 from benchmarks.several_rows import SeveralRow, find_several
-
-_PADDED_TO = 128
 
 
 def main() -> None:
@@ -88,38 +87,20 @@ def _build(row: SeveralRow, size: Size) -> tuple[Any, Any]:
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_with_transformer_engine_spec
     from megatron.core.models.gpt.gpt_model import GPTModel
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
-    from megatron.core.transformer.transformer_config import TransformerConfig
 
-    more: dict[str, Any] = {}
-    if row.fp8:
-        more |= {"fp8": "hybrid", "fp8_recipe": "delayed", "fp8_amax_history_len": 1}
-    if row.recompute:
-        more |= {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
-    config = TransformerConfig(
-        num_layers=size.num_layers,
-        hidden_size=size.hidden_size,
-        num_attention_heads=size.num_attention_heads,
-        ffn_hidden_size=4 * size.hidden_size,
-        hidden_dropout=0.0,
-        attention_dropout=0.0,
-        bf16=True,
-        params_dtype=torch.bfloat16,
-        pipeline_dtype=torch.bfloat16,
+    config = make_megatron_config(
+        size,
+        fp8=row.fp8,
+        recompute=row.recompute,
         tensor_model_parallel_size=row.tensor,
         pipeline_model_parallel_size=row.pipeline,
         sequence_parallel=row.tensor > 1,
-        bias_activation_fusion=True,
-        bias_dropout_fusion=True,
-        apply_rope_fusion=True,
-        cross_entropy_loss_fusion=True,
-        gradient_accumulation_fusion=False,
         finalize_model_grads_func=finalize_model_grads,
-        **more,
     )
     model = GPTModel(
         config,
         get_gpt_layer_with_transformer_engine_spec(),
-        vocab_size=-(-size.vocab_size // (_PADDED_TO * row.tensor)) * _PADDED_TO * row.tensor,
+        vocab_size=pad_vocabulary(size.vocab_size, row.tensor),
         max_sequence_length=size.seq_length,
         pre_process=parallel_state.is_pipeline_first_stage(),
         post_process=parallel_state.is_pipeline_last_stage(),

@@ -28,15 +28,17 @@ def build_peer(peer: str, size: Size, *, fp8: bool, recompute: bool = False) -> 
     raise KeyError(peer)
 
 
-def _pad(vocab_size: int) -> int:
-    return -(-vocab_size // _PADDED_TO) * _PADDED_TO
+def pad_vocabulary(vocab_size: int, tensor: int = 1) -> int:
+    """Rows of the vocabulary's matrices, a multiple of 128 on each of ``tensor`` ranks."""
+    multiple = _PADDED_TO * tensor
+    return -(-vocab_size // multiple) * multiple
 
 
 def _build_hugging_face(size: Size) -> tuple[nn.Module, ComputeLoss]:
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
     config = GPTNeoXConfig(
-        vocab_size=_pad(size.vocab_size),
+        vocab_size=pad_vocabulary(size.vocab_size),
         hidden_size=size.hidden_size,
         num_hidden_layers=size.num_layers,
         num_attention_heads=size.num_attention_heads,
@@ -62,15 +64,37 @@ def _build_megatron(size: Size, *, fp8: bool, recompute: bool) -> tuple[nn.Modul
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_with_transformer_engine_spec
     from megatron.core.models.gpt.gpt_model import GPTModel
     from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
-    from megatron.core.transformer.transformer_config import TransformerConfig
 
     _start_alone()
     parallel_state.initialize_model_parallel(1, 1)
     model_parallel_cuda_manual_seed(1)
-    more: dict[str, Any] = {"fp8": "hybrid", "fp8_recipe": "delayed", "fp8_amax_history_len": 1} if fp8 else {}
+    config = make_megatron_config(size, fp8=fp8, recompute=recompute)
+    model = GPTModel(
+        config,
+        get_gpt_layer_with_transformer_engine_spec(),
+        vocab_size=pad_vocabulary(size.vocab_size),
+        max_sequence_length=size.seq_length,
+        position_embedding_type="rope",
+        rotary_percent=1.0,
+    ).to("cuda", torch.bfloat16)
+    positions = torch.arange(size.seq_length, device="cuda").expand(size.micro_batch, -1)
+
+    def compute_loss(tokens: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = model(tokens[:, :-1].contiguous(), positions, None, labels=tokens[:, 1:].contiguous())
+        return loss.float().mean()
+
+    return model, compute_loss
+
+
+def make_megatron_config(size: Size, *, fp8: bool, recompute: bool, **more: Any) -> Any:
+    """Megatron-Core's TransformerConfig of a size, in bf16 with the fusions it has; ``more`` are further fields."""
+    from megatron.core.transformer.transformer_config import TransformerConfig
+
+    if fp8:
+        more |= {"fp8": "hybrid", "fp8_recipe": "delayed", "fp8_amax_history_len": 1}
     if recompute:
         more |= {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
-    config = TransformerConfig(
+    return TransformerConfig(
         num_layers=size.num_layers,
         hidden_size=size.hidden_size,
         num_attention_heads=size.num_attention_heads,
@@ -87,21 +111,6 @@ def _build_megatron(size: Size, *, fp8: bool, recompute: bool) -> tuple[nn.Modul
         gradient_accumulation_fusion=False,
         **more,
     )
-    model = GPTModel(
-        config,
-        get_gpt_layer_with_transformer_engine_spec(),
-        vocab_size=_pad(size.vocab_size),
-        max_sequence_length=size.seq_length,
-        position_embedding_type="rope",
-        rotary_percent=1.0,
-    ).to("cuda", torch.bfloat16)
-    positions = torch.arange(size.seq_length, device="cuda").expand(size.micro_batch, -1)
-
-    def compute_loss(tokens: torch.Tensor) -> torch.Tensor:
-        loss: torch.Tensor = model(tokens[:, :-1].contiguous(), positions, None, labels=tokens[:, 1:].contiguous())
-        return loss.float().mean()
-
-    return model, compute_loss
 
 
 def _build_te_stack(size: Size, *, fp8: bool) -> tuple[nn.Module, ComputeLoss]:
@@ -126,10 +135,10 @@ def _build_te_stack(size: Size, *, fp8: bool) -> tuple[nn.Module, ComputeLoss]:
     ]
     model = nn.ModuleDict(
         {
-            "embedding": nn.Embedding(_pad(size.vocab_size), width),
+            "embedding": nn.Embedding(pad_vocabulary(size.vocab_size), width),
             "blocks": nn.ModuleList(blocks),
             "norm": nn.LayerNorm(width),
-            "output": nn.Linear(width, _pad(size.vocab_size), bias=False),
+            "output": nn.Linear(width, pad_vocabulary(size.vocab_size), bias=False),
         }
     ).to("cuda", torch.bfloat16)
     angles = te.RotaryPositionEmbedding(width // size.num_attention_heads)(size.seq_length).cuda()
