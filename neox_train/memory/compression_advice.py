@@ -62,7 +62,10 @@ class StepFacts:
     local_update_steps: int = 50
     local_element_bytes: float = 4.0
     method_seconds: Mapping[str, float] = field(default_factory=dict)
-    """Own work of a method in a step, beside communication, where it was measured."""
+    """Own work of a method in a step, beside communication, where it was measured.
+
+    1-bit methods are advised only with it: packing signs took more than the link at 1 Gb/s on two cores.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +101,7 @@ def advise(
     communication = {method: predict_exposed(method, link, facts) for method in methods}
     steps = {m: facts.compute_seconds + facts.method_seconds.get(m, 0.0) + communication[m] for m in methods}
     relative = {m: _factor(m, steps_factors) * steps[m] / max(steps["none"], 1e-12) for m in methods}
-    chosen = _choose(relative)
+    chosen = _choose({m: seconds for m, seconds in relative.items() if m not in _ONE_BIT or m in facts.method_seconds})
     return Advice(
         method=chosen,
         step_seconds=steps,
