@@ -168,6 +168,9 @@ def _count_attention(plan: RankPlan) -> int:
     else:
         # Rotated queries and keys, and values, replace the projection; without rotation grouped queries are copied.
         copies = queries if a.num_kv_heads < a.num_attention_heads and not a.rotary_dim else 0
+    if plan.device == "cuda" and not plan.te_attention:
+        # Fused kernels get grouped keys and values repeated for every head, in place of the grouped ones.
+        copies += 2 * (a.num_attention_heads - a.num_kv_heads) * a.head_dim
     sums = _FP32 * plan.tokens * a.num_attention_heads
     # Queries and keys are copied out of the projection to be normed.
     normed = 2 * (_count_residual(plan) + _count_norm(plan)) if a.qk_norm else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,3 +68,12 @@ def test_recomputed_layers_keep_their_input_only(chunk: int) -> None:
     kept = make_plan(num_layers=4)
     hidden = 4 * plan.tokens * plan.architecture.hidden_size
     assert count_activations(kept) - count_activations(plan) == 4 * count_layer(kept) - (4 // chunk) * hidden
+
+
+def test_on_a_gpu_grouped_keys_and_values_are_kept_for_every_head() -> None:
+    plan = replace(make_plan(), device="cuda")
+    a = plan.architecture
+    grouped = replace(plan, architecture=replace(a, num_kv_heads=a.num_attention_heads // 2))
+    assert count_layer(grouped) == count_layer(plan)
+    by_te = replace(grouped, te_attention=True)
+    assert count_layer(by_te) < count_layer(replace(plan, te_attention=True))

