@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import awkward  # noqa: F401
 import gigatoken  # noqa: F401
 import h5py  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""Ids of several documents, back to back."""
+"""Ids of several documents, back to back, as an encoder gives them and as a store takes them."""
 
 from __future__ import annotations
 
@@ -30,3 +30,27 @@ def flatten_ids(documents: Sequence[Sequence[int]]) -> EncodedBatch:
     offsets = np.zeros(len(documents) + 1, dtype=np.int64)
     np.cumsum([len(ids) for ids in documents], out=offsets[1:])
     return EncodedBatch(np.fromiter(chain.from_iterable(documents), np.uint32, int(offsets[-1])), offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedBatch:
+    """Documents that gave tokens, each with its end-of-document token, in a store's type."""
+
+    tokens: np.ndarray
+    """[sum of lengths]; of the encoder's wider type where an id does not fit, which the writer refuses."""
+    lengths: np.ndarray
+    """int64 [documents], the end-of-document token counted."""
+    places: list[int]
+    """Which documents of the encoded batch these are."""
+
+
+def close_documents(encoded: EncodedBatch, eod_id: int, dtype: np.dtype) -> ClosedBatch:
+    """Leave out documents without tokens and end each other one by ``eod_id``.
+
+    Ids are narrowed to ``dtype`` first, which halves what is moved.
+    """
+    lengths = np.diff(encoded.offsets)
+    kept = np.flatnonzero(lengths)
+    ids = encoded.ids.astype(dtype) if encoded.ids.max(initial=0) <= np.iinfo(dtype).max else encoded.ids
+    tokens = np.insert(ids, encoded.offsets[1:][kept], eod_id)
+    return ClosedBatch(tokens, lengths[kept] + 1, kept.tolist())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,11 +12,11 @@ from typing import Literal
 import numpy as np
 
 from neox_train.data.batches import Batch, LongBatch, make_batches
-from neox_train.data.encoded import EncodedBatch
+from neox_train.data.encoded import ClosedBatch, EncodedBatch, close_documents
 from neox_train.data.fast_encoder import FastEncoder, InexactEncodingError
 from neox_train.data.long_encoding import LongEncoder
 from neox_train.data.manifest import Dropped, Split
-from neox_train.data.prefetching import prefetch
+from neox_train.data.prefetching import hand_over_quickly, map_ahead, prefetch
 from neox_train.data.progress import show_progress
 from neox_train.data.shards import SplitWriter, store_dtype
 from neox_train.data.survey import Corpus
@@ -77,69 +76,51 @@ def _write_splits(
         )
         for name in corpus.spec.splits.model_dump()
     }
+    dtype = store_dtype(tokenizer.vocab_size)
+
+    def encode_batch(batch: Batch | LongBatch) -> ClosedBatch | None:
+        """None for a long document, which is encoded piece by piece while it is written."""
+        if isinstance(batch, LongBatch):
+            return None
+        encoded = encode([document.text for document in batch.documents])
+        return close_documents(encoded, tokenizer.eod_id, dtype)
+
     documents, tally = corpus.read()
-    # Reading, encoding and writing go on side by side; a long document is encoded while it is written, hence the lock.
-    encode = _one_at_a_time(encode)
-    batches = prefetch(_encode(make_batches(documents, corpus.splitter), encode))
     long_encoder = LongEncoder(tokenizer, encode)
     without_token = 0
     try:
-        with show_progress("encoding", corpus.num_bytes) as advance:
-            for batch, encoded in batches:
+        # Reading, encoding and writing go on side by side; a second batch is at work where the first leaves cores idle.
+        with (
+            hand_over_quickly(),
+            closing(prefetch(make_batches(documents, corpus.splitter))) as batches,
+            closing(map_ahead(encode_batch, batches)) as results,
+            show_progress("encoding", corpus.num_bytes) as advance,
+        ):
+            for batch, closed in results:
                 if isinstance(batch, LongBatch):
                     pieces = long_encoder.encode(batch.document)
                     without_token += not writers[batch.split].append_pieces(pieces, batch.num_bytes)
                 else:
-                    assert encoded is not None
-                    without_token += int((np.diff(encoded.offsets) == 0).sum())
-                    _append(batch, encoded, writers, tokenizer.eod_id, store_dtype(tokenizer.vocab_size))
+                    assert closed is not None
+                    without_token += len(batch.documents) - len(closed.lengths)
+                    _append(batch, closed, writers)
                 advance(batch.num_bytes)
         # Only now: until here the tally belongs to the thread that reads.
         tally.empty_documents += without_token
         return {name: writer.finish() for name, writer in writers.items()}, tally.dropped()
     finally:
-        batches.close()
         for writer in writers.values():
             writer.close()
 
 
-def _one_at_a_time(encode: Callable[[Sequence[str]], EncodedBatch]) -> Callable[[Sequence[str]], EncodedBatch]:
-    lock = threading.Lock()
-
-    def encode_alone(texts: Sequence[str]) -> EncodedBatch:
-        with lock:
-            return encode(texts)
-
-    return encode_alone
-
-
-def _encode(
-    batches: Iterator[Batch | LongBatch], encode: Callable[[Sequence[str]], EncodedBatch]
-) -> Iterator[tuple[Batch | LongBatch, EncodedBatch | None]]:
-    """Yield batches with their ids, None for a long document, which the writer asks for piece by piece."""
-    with closing(prefetch(batches)) as ready:
-        for batch in ready:
-            if isinstance(batch, LongBatch):
-                yield batch, None
-            else:
-                yield batch, encode([document.text for document in batch.documents])
-
-
-def _append(batch: Batch, encoded: EncodedBatch, writers: dict[str, SplitWriter], eod_id: int, dtype: np.dtype) -> None:
-    """Give every run of neighbours of one split to its writer at once, each document closed by ``eod_id``.
-
-    Ids are narrowed to the store's ``dtype`` first, which halves what is moved; one that does not fit is refused by
-    the writer.
-    """
-    lengths = np.diff(encoded.offsets)
-    kept = np.flatnonzero(lengths)
-    ids = encoded.ids.astype(dtype) if encoded.ids.max(initial=0) <= np.iinfo(dtype).max else encoded.ids
-    tokens = np.insert(ids, encoded.offsets[1:][kept], eod_id)
-    lengths = lengths[kept] + 1
-    ends = np.concatenate([[0], np.cumsum(lengths)])
+def _append(batch: Batch, closed: ClosedBatch, writers: dict[str, SplitWriter]) -> None:
+    """Give every run of neighbours of one split to its writer at once."""
+    ends = np.concatenate([[0], np.cumsum(closed.lengths)])
     first = 0
-    for name, run in groupby(kept.tolist(), key=batch.splits.__getitem__):
+    for name, run in groupby(closed.places, key=batch.splits.__getitem__):
         text_bytes = [batch.documents[place].num_bytes for place in run]
         last = first + len(text_bytes)
-        writers[name].append_documents(tokens[ends[first] : ends[last]], lengths[first:last], sum(text_bytes))
+        writers[name].append_documents(
+            closed.tokens[ends[first] : ends[last]], closed.lengths[first:last], sum(text_bytes)
+        )
         first = last

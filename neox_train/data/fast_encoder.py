@@ -36,13 +36,15 @@ class InexactEncodingError(Exception):
 
 
 class FastEncoder:
-    """Encodes batches with gigatoken, and compares samples of the corpus with the slow tokenizer as it goes."""
+    """Encodes batches with gigatoken, and compares samples of the corpus with the slow tokenizer as it goes.
+
+    Several threads may encode at once.
+    """
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
         """Raises InexactEncodingError where gigatoken does not read this tokenizer, or reads it differently."""
         self._slow = tokenizer
         self._encoder = _load(tokenizer)
-        self._random = random.Random(0)
         self._sample_bytes = _FIRST_SAMPLE_BYTES
         names = tokenizer.special_tokens
         specials = [text for name in names for text in (name, f"a{name}b {name}", name[:-1])]
@@ -65,12 +67,16 @@ class FastEncoder:
         return EncodedBatch(np.asarray(layout.content.data)[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def _sample(self, texts: Sequence[str]) -> list[str]:
-        """Pieces of documents chosen at random, bounded in size: the slow tokenizer must not set the pace."""
+        """Pieces of documents chosen at random, bounded in size: the slow tokenizer must not set the pace.
+
+        The texts themselves are the seed, so that the choice is the same whichever of several threads comes first.
+        """
+        chance = random.Random(f"{len(texts)} {texts[0][:_PIECE_CHARACTERS] if texts else None!r}")
         pieces: list[str] = []
         size = 0
         while size < self._sample_bytes and len(pieces) < len(texts):
-            text = self._random.choice(texts)
-            start = self._random.randrange(max(1, len(text) - _PIECE_CHARACTERS))
+            text = chance.choice(texts)
+            start = chance.randrange(max(1, len(text) - _PIECE_CHARACTERS))
             pieces.append(text[start : start + _PIECE_CHARACTERS])
             size += len(pieces[-1]) + 1
         return pieces

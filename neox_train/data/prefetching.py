@@ -5,10 +5,14 @@ from __future__ import annotations
 import queue
 import sys
 import threading
-from collections.abc import Generator, Iterable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 _SECONDS_BETWEEN_LOOKS = 0.1
 
 
@@ -56,3 +60,45 @@ def prefetch(items: Iterable[T], depth: int = 2) -> Generator[T, None, None]:
         # At the interpreter's end daemon threads stand still: waiting for one would never end.
         if not sys.is_finalizing():
             thread.join()
+
+
+def map_ahead(
+    function: Callable[[T], R], items: Iterable[T], *, workers: int = 2
+) -> Generator[tuple[T, R], None, None]:
+    """Yield every item with its result, in order; up to ``workers`` results are made at once, and one waits.
+
+    What ``function`` raises is raised at its item's place. Closing this iterator waits for the work in hand, drops the
+    rest, and closes ``items``.
+    """
+    iterator = iter(items)
+    pending: deque[tuple[T, Future[R]]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="map_ahead") as pool:
+        try:
+            for item in iterator:
+                pending.append((item, pool.submit(function, item)))
+                if len(pending) > workers:
+                    first, result = pending.popleft()
+                    yield first, result.result()
+            while pending:
+                first, result = pending.popleft()
+                yield first, result.result()
+        finally:
+            for _, result in pending:
+                result.cancel()
+            if (close := getattr(iterator, "close", None)) is not None:
+                close()
+
+
+@contextmanager
+def hand_over_quickly(seconds: float = 1e-4) -> Generator[None, None, None]:
+    """Within the block a thread that wants the interpreter waits ``seconds`` at most.
+
+    With the default of 5 ms, threads that hold it for moments only (they encode, hash, write) wait longer for it than
+    they work while another thread parses without a pause.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

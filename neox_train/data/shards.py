@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from array import array
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -198,7 +199,7 @@ class _RawShard:
                 start = _create_hdf5(layout, self._dtype, self._offsets, attributes)
                 stop = start + self.tokens * self._dtype.itemsize
                 _copy_around(layout, self._raw_path, start, stop)
-                flush_to_disk(self._raw_path)
+                sha256 = _flush_and_hash(self._raw_path)
                 os.replace(self._raw_path, self._path)
                 flush_to_disk(self._path.parent)
         finally:
@@ -206,7 +207,7 @@ class _RawShard:
             self.discard()
         return Shard(
             file=self._path.name,
-            sha256=sha256_file(self._path),
+            sha256=sha256,
             bytes=self._path.stat().st_size,
             tokens=self.tokens,
             documents=self.documents,
@@ -255,6 +256,15 @@ def _copy_around(layout: Path, target: Path, start: int, stop: int) -> None:
         file.seek(stop)
         source.seek(stop)
         shutil.copyfileobj(source, file, _BUFFER_BYTES)
+
+
+def _flush_and_hash(path: Path) -> str:
+    """SHA-256 of a file that is on the disk afterwards: the disk and the processor are busy at the same time."""
+    with ThreadPoolExecutor(1, thread_name_prefix="flush") as pool:
+        flushed = pool.submit(flush_to_disk, path)
+        digest = sha256_file(path)
+        flushed.result()
+    return digest
 
 
 @cache

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from neox_train.data.prefetching import prefetch
+from neox_train.data.prefetching import hand_over_quickly, map_ahead, prefetch
 
 
 class Item:
@@ -79,3 +79,53 @@ def test_a_process_ends_in_the_middle(ending):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
     assert done.returncode == {"": 0, "raise SystemExit(3)": 3}.get(ending, 1)
+
+
+def test_results_come_in_order_from_two_at_work():
+    both = threading.Barrier(2, timeout=30)
+
+    def work(number):
+        both.wait()  # nobody passes alone
+        return 10 * number
+
+    assert list(map_ahead(work, range(6))) == [(number, 10 * number) for number in range(6)]
+    assert not any(thread.name.startswith("map_ahead") for thread in threading.enumerate())
+
+
+def test_an_error_of_the_work_comes_at_its_item_and_closes_the_source():
+    closed = []
+
+    def make():
+        try:
+            yield from (4, 2, 0, 1, 1, 1, 1)
+        finally:
+            closed.append(True)
+
+    results = map_ahead(lambda number: 8 // number, make())
+    assert [next(results), next(results)] == [(4, 2), (2, 4)]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    assert closed == [True]
+
+
+def test_work_ahead_is_bounded():
+    taken = []
+
+    def make():
+        for number in range(100):
+            taken.append(number)
+            yield number
+
+    results = map_ahead(lambda number: number, make(), workers=2)
+    next(results)
+    assert len(taken) == 3
+    results.close()
+    assert len(taken) == 3
+
+
+def test_the_interpreters_own_interval_comes_back():
+    before = sys.getswitchinterval()
+    with pytest.raises(OSError), hand_over_quickly():
+        assert sys.getswitchinterval() == pytest.approx(1e-4)
+        raise OSError
+    assert sys.getswitchinterval() == before
