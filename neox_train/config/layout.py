@@ -161,6 +161,11 @@ class DatasetFolder:
         return self.path / "tokenizer.json"
 
     @property
+    def sentencepiece(self) -> Path:
+        """The SentencePiece model that encoded the dataset; absent where the tokenizer is no such model."""
+        return self.path / "tokenizer.model"
+
+    @property
     def manifest(self) -> Path:
         """Shard order, counts, checksums, provenance; written after the files it tells of."""
         return self.path / "manifest.json"

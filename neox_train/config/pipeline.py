@@ -47,7 +47,7 @@ class SplitsSpec(Record):
 
 
 class TokenizerSpec(Record):
-    """A tokenizer to train, or a tokenizer.json that exists."""
+    """A tokenizer to train, or a tokenizer.json or SentencePiece .model that exists."""
 
     train: Literal["bpe"] | None = None
     # The library reserves memory for the whole vocabulary and aborts the process where it gets none.

@@ -26,7 +26,7 @@ def build_dataset(
     """Build the dataset in a scratch folder inside ``folder`` and put it into place; a failure leaves no rest."""
     with scratch_folder(folder) as scratch, fingerprint_alongside(files) as fingerprints:
         corpus = survey_corpus(spec, files, report)
-        tokenizer = make_tokenizer(corpus, scratch.tokenizer, report)
+        tokenizer = make_tokenizer(corpus, scratch, report)
         tokenizer_sha256 = sha256_file(scratch.tokenizer)
         encoded = encode_corpus(corpus, tokenizer, tokenizer_sha256, scratch.shard, report)
         records = fingerprints()

@@ -55,7 +55,7 @@ def encode_corpus(
         try:
             return Encoded(*write(FastEncoder(tokenizer).encode), "gigatoken")
         except InexactEncodingError as error:
-            report(f"warning: {error}; the slower tokenizers library encodes this dataset")
+            report(f"warning: {error}; the slower {tokenizer.library} library encodes this dataset")
     return Encoded(*write(tokenizer.encode), "tokenizers")
 
 

@@ -85,7 +85,7 @@ class FastEncoder:
         fast, slow = self._encode(texts), self._slow.encode(texts)
         for place, text in enumerate(texts):
             if not np.array_equal(fast[place], slow[place]):
-                raise InexactEncodingError(f"gigatoken gives other ids than tokenizers for {text[:40]!r}")
+                raise InexactEncodingError(f"gigatoken gives other ids than {self._slow.library} for {text[:40]!r}")
 
 
 def _load(tokenizer: TextTokenizer) -> Any:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from neox_train import __version__
+from neox_train.data.dataset_tokenizer import list_tokenizer_files
 from neox_train.data.manifest import Manifest, Split, make_manifest
 from neox_train.data.shards import store_dtype
 from neox_train.data.sources import SOURCES_NAME
@@ -40,10 +41,12 @@ def install_dataset(scratch: DatasetFolder, folder: DatasetFolder, manifest: Man
     """Move the built files into place. The old marker and manifest go first, the new manifest comes last: none vouches
     falsely.
     """
-    names = [folder.tokenizer.name, SOURCES_NAME, *(shard.file for shard in manifest.shards())]
+    tokenizers = [path.name for path in list_tokenizer_files(scratch)]
+    names = [*tokenizers, SOURCES_NAME, *(shard.file for shard in manifest.shards())]
     with storage_errors(folder.path):
         folder.tokenized.unlink(missing_ok=True)
         folder.manifest.unlink(missing_ok=True)
+        folder.sentencepiece.unlink(missing_ok=True)
         remove_tokens(folder)
     try:
         with storage_errors(folder.path):
@@ -78,17 +81,17 @@ def describe_tokens(
         eod_id=tokenizer.eod_id,
         tokenizer_sha256=tokenizer_sha256,
         splits=splits,
-        provenance=describe_origin(),
+        provenance=describe_origin(tokenizer.library),
         **facts,
     )
 
 
-def describe_origin() -> dict[str, Any]:
-    """When, where and with which versions the dataset was made."""
+def describe_origin(library: str) -> dict[str, Any]:
+    """When, where and with which versions the dataset was made; ``library`` is the one of its tokenizer."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": platform.node(),
         "python": platform.python_version(),
         "packages": {"neox-train": __version__}
-        | {name: version(name) for name in ("tokenizers", "gigatoken", "h5py", "numpy")},
+        | {name: version(name) for name in ("tokenizers", "gigatoken", "h5py", "numpy", library)},
     }

@@ -26,18 +26,19 @@ _HARD_TEXTS = (
 )
 
 
-def read_sentencepiece(path: Path, eod_token: str) -> Tokenizer:
+def read_sentencepiece(path: Path, eod_token: str, *, name: str | None = None) -> Tokenizer:
     """The tokenizer of a ``.model`` of kind BPE or unigram, with the ids that sentencepiece gives.
 
     Hard texts are encoded by both, and a tokenizer that differs for one is refused. Raises DataError for that, for
     any other file, and where the library is not installed. The end-of-document token keeps its id,
-    or gets the next one where the model does not know it.
+    or gets the next one where the model does not know it. ``name`` is how sentences call a copy.
     """
     content = _read(path)
-    model, own = _load(path, content)
+    name = name or str(path)
+    model, own = _load(name, content)
     kind = model.trainer_spec.model_type
     if kind not in (_UNIGRAM, _BPE):
-        raise DataError(f"{path} is a SentencePiece model of words or characters; BPE or unigram is wanted")
+        raise DataError(f"{name} is a SentencePiece model of words or characters; BPE or unigram is wanted")
     wanted = [*_HARD_TEXTS, *_list_user_defined(model)]
     if kind == _BPE:
         wanted += [f"a{piece.piece}b {piece.piece}" for piece in model.pieces if piece.type == _CONTROL]
@@ -51,15 +52,20 @@ def read_sentencepiece(path: Path, eod_token: str) -> Tokenizer:
         if not different:
             return made
     raise DataError(
-        f"{path}: `tokenizers` gives other ids than sentencepiece for {different[:40]!r}; train a model without "
+        f"{name}: `tokenizers` gives other ids than sentencepiece for {different[:40]!r}; train a model without "
         "user-defined pieces and with the identity normalisation, or take a byte-level BPE tokenizer"
     )
 
 
 def list_pieces(path: Path) -> tuple[list[str], int]:
     """A model's pieces by their ids, and the id of the unknown one; raises DataError as ``read_sentencepiece``."""
-    model, own = _load(path, _read(path))
+    model, own = _load(str(path), _read(path))
     return [piece.piece for piece in model.pieces], int(own.unk_id())
+
+
+def load_processor(path: Path) -> Any:
+    """The library's own SentencePieceProcessor of a model; raises DataError as ``read_sentencepiece``."""
+    return _load(str(path), _read(path))[1]
 
 
 def _read(path: Path) -> bytes:
@@ -69,13 +75,13 @@ def _read(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read ({error.strerror}); correct the path") from error
 
 
-def _load(path: Path, content: bytes) -> tuple[Any, Any]:
+def _load(name: str, content: bytes) -> tuple[Any, Any]:
     """The model's message, and the library's processor of it."""
     try:
         from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
     except ImportError as error:
         raise DataError(
-            f"{path} is read with sentencepiece and protobuf, which are not installed ({error}); run `pip install "
+            f"{name} is read with sentencepiece and protobuf, which are not installed ({error}); run `pip install "
             '"neox-train[sentencepiece]"`'
         ) from error
     try:
@@ -85,7 +91,7 @@ def _load(path: Path, content: bytes) -> tuple[Any, Any]:
         return model, SentencePieceProcessor(model_proto=content)
     except Exception as error:
         # protobuf and the library raise errors of their own kinds.
-        raise DataError(f"{path} is no SentencePiece model ({first_line(error)}); fetch it again") from error
+        raise DataError(f"{name} is no SentencePiece model ({first_line(error)}); fetch it again") from error
 
 
 def _convert_by_gigatoken(model: Any, content: bytes, eod_token: str) -> Tokenizer | None:

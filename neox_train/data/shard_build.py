@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from neox_train.config.layout import shard_name
+from neox_train.data.dataset_tokenizer import load_placed_tokenizer
 from neox_train.data.encoding import Encoder, encode_corpus
 from neox_train.data.fingerprinting import fingerprint_alongside
 from neox_train.data.installation import scratch_folder
@@ -18,7 +19,6 @@ from neox_train.data.shard_plan import ShardPlan, require_unchanged
 from neox_train.data.sources import SourceFile
 from neox_train.data.splits import Splitter
 from neox_train.data.survey import Corpus
-from neox_train.data.tokenizer import load_tokenizer
 from neox_train.files import find_record, storage_errors, write_json
 from neox_train.locks import hold_lock
 
@@ -104,7 +104,7 @@ def _encode(
 ) -> Part:
     splitter = Splitter(spec.splits.model_dump(), spec.seed, None, bounds=plan.bounds)
     corpus = Corpus(spec, files, splitter, sum(file.path.stat().st_size for file in files))
-    tokenizer = load_tokenizer(target.tokenizer, spec.end_of_document)
+    tokenizer = load_placed_tokenizer(spec, target)
     with fingerprint_alongside(files) as fingerprints:
         encoded = encode_corpus(corpus, tokenizer, plan.tokenizer_sha256, scratch.shard, report, encoder=encoder)
         records = tuple(fingerprints())

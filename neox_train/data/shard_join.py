@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from neox_train.data.build import describe_dataset
+from neox_train.data.dataset_tokenizer import list_tokenizer_files, load_placed_tokenizer
 from neox_train.data.installation import remove_tokens
 from neox_train.data.manifest import Dropped, Manifest, Skipped, Split
 from neox_train.data.shard_build import Part, build_part
 from neox_train.data.shard_plan import make_plan
 from neox_train.data.sources import SourceFile, write_sources
-from neox_train.data.tokenizer import load_tokenizer
 from neox_train.files import atomic_path, storage_errors
 
 if TYPE_CHECKING:
@@ -32,17 +32,19 @@ def join_dataset(
     parts = [build_part(spec, folder, plan, shard, files, report) for shard in shards]
     if len({part.encoder for part in parts}) > 1:
         # One difference found is one too many: where gigatoken was not caught it may differ all the same.
-        report(f"warning: {folder.path}: gigatoken was inexact in a shard; tokenizers encodes the other shards anew")
+        report(f"warning: {folder.path}: gigatoken was inexact in a shard; the other shards are encoded without it too")
         parts = [build_part(spec, folder, plan, shard, files, report, encoder="tokenizers") for shard in shards]
     records = [record for part in parts for record in part.sources]
-    tokenizer = load_tokenizer(target.tokenizer, spec.end_of_document)
+    tokenizer = load_placed_tokenizer(spec, target)
     splits = {name: _join_splits([part.splits[name] for part in parts]) for name in parts[0].splits}
     manifest = describe_dataset(spec, tokenizer, plan.tokenizer_sha256, splits, _add_dropped(parts), records)
     with storage_errors(folder.path):
         folder.tokenized.unlink(missing_ok=True)
         folder.manifest.unlink(missing_ok=True)
-        with atomic_path(folder.tokenizer) as temporary:
-            shutil.copyfile(target.tokenizer, temporary)
+        folder.sentencepiece.unlink(missing_ok=True)
+        for file in list_tokenizer_files(target):
+            with atomic_path(folder.path / file.name) as temporary:
+                shutil.copyfile(file, temporary)
     write_sources(folder.path, records)
     manifest.write(folder.path)
     remove_tokens(folder, keep=target.path.name)

@@ -63,7 +63,7 @@ def make_plan(
     place = folder.generation(key)
     make_folder(place.path)
     corpus = survey_corpus(spec, files, report)
-    make_tokenizer(corpus, place.tokenizer, report)
+    make_tokenizer(corpus, place, report)
     plan = ShardPlan(
         key=key,
         tokenizer_sha256=sha256_file(place.tokenizer),

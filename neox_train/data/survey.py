@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neox_train.data import limits
 from neox_train.data.corpus import make_tally, read_documents
 from neox_train.data.cutting import cut_document
+from neox_train.data.dataset_tokenizer import place_tokenizer
 from neox_train.data.documents import AnyDocument, Tally
 from neox_train.data.progress import show_progress
 from neox_train.data.sources import SourceFile
@@ -17,9 +17,10 @@ from neox_train.data.splits import KeyCollection, Splitter
 from neox_train.data.tokenizer import TextTokenizer, load_tokenizer
 from neox_train.data.tokenizer_training import train_byte_level_bpe
 from neox_train.errors import DataError
-from neox_train.files import storage_errors, write_text
+from neox_train.files import write_text
 
 if TYPE_CHECKING:
+    from neox_train.config.layout import DatasetFolder
     from neox_train.config.pipeline import DatasetSpec
 
 _KEPT_BYTES = 1 << 26
@@ -78,24 +79,18 @@ def survey_corpus(spec: DatasetSpec, files: Sequence[SourceFile], report: Callab
     return Corpus(spec, files, splitter, num_bytes, (kept, tally) if kept else None)
 
 
-def make_tokenizer(corpus: Corpus, target: Path, report: Callable[[str], None]) -> TextTokenizer:
-    """The dataset's tokenizer, copied to ``target`` or trained there on the train split."""
+def make_tokenizer(corpus: Corpus, folder: DatasetFolder, report: Callable[[str], None]) -> TextTokenizer:
+    """The dataset's tokenizer, copied into ``folder`` or trained there on the train split."""
     choice, end_of_document = corpus.spec.tokenizer, corpus.spec.end_of_document
     if choice.file is not None:
-        try:
-            content = Path(choice.file).read_bytes()
-        except OSError as error:
-            raise DataError(f"tokenizer {choice.file} cannot be read ({error.strerror}); correct the path") from error
-        with storage_errors(target):
-            target.write_bytes(content)
-        return load_tokenizer(target, end_of_document, name=choice.file)
+        return place_tokenizer(choice.file, folder, end_of_document)
     assert choice.vocab_size is not None
     with show_progress("training the tokenizer", corpus.num_bytes) as advance:
         tokenizer = train_byte_level_bpe(
             _train_texts(corpus, advance), vocab_size=choice.vocab_size, eod_token=end_of_document
         )
-    write_text(target, tokenizer.to_str(pretty=True) + "\n")
-    loaded = load_tokenizer(target, end_of_document)
+    write_text(folder.tokenizer, tokenizer.to_str(pretty=True) + "\n")
+    loaded = load_tokenizer(folder.tokenizer, end_of_document)
     if loaded.vocab_size < choice.vocab_size:
         report(f"the train split has pairs for {loaded.vocab_size} of {choice.vocab_size} tokens")
     return loaded

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from neox_train.config.layout import PLAN, shard_name
 from neox_train.data.build import build_dataset
+from neox_train.data.dataset_tokenizer import find_tokenizer_change
 from neox_train.data.manifest import Manifest, load_manifest
 from neox_train.data.shard_build import build_part, describe_splits
 from neox_train.data.shard_join import join_dataset
 from neox_train.data.shard_plan import count_shards, find_plan, make_plan
 from neox_train.data.sources import SourceFile, find_change, list_sources
 from neox_train.errors import DataError
-from neox_train.files import find_record, sha256_file, write_json
+from neox_train.files import find_record, write_json
 from neox_train.locks import hold_lock
 
 if TYPE_CHECKING:
@@ -106,12 +106,8 @@ def find_staleness(spec: DatasetSpec, folder: DatasetFolder, files: Sequence[Sou
         return str(error)
     if _complete(spec, manifest.spec) != spec.content():
         return "its entry in the pipeline file changed"
-    for path in (folder.tokenizer, Path(spec.tokenizer.file or folder.tokenizer)):
-        try:
-            if sha256_file(path) != manifest.tokenizer_sha256:
-                return f"{path} changed"
-        except OSError as error:
-            return f"{path} cannot be read ({error.strerror})"
+    if (reason := find_tokenizer_change(spec, folder, manifest.tokenizer_sha256)) is not None:
+        return reason
     for shard in manifest.shards():
         path = folder.path / shard.file
         if not path.exists() or path.stat().st_size != shard.bytes:

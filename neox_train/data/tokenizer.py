@@ -20,6 +20,9 @@ END_OF_DOCUMENT = "<|endoftext|>"
 class TextTokenizer:
     """A Hugging Face tokenizer that adds nothing, cuts nothing off, and reads special tokens in text as text."""
 
+    library = "tokenizers"
+    """The library that encodes."""
+
     def __init__(self, tokenizer: Tokenizer, eod_token: str, name: str) -> None:
         """``name`` is how sentences call it. Raises DataError where ``eod_token`` is not in the vocabulary."""
         eod_id = tokenizer.token_to_id(eod_token)
@@ -44,11 +47,14 @@ class TextTokenizer:
 
         Raises DataError where a text alone gives the end-of-document id, as a word-level vocabulary can.
         """
-        encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        encoded = self._encode_batch(list(texts))
         for text, ids in zip(texts, encoded, strict=True):
             if self.eod_id in ids:
                 raise self._explain_end_inside(text)
         return encoded
+
+    def _encode_batch(self, texts: list[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """The same as one array."""
