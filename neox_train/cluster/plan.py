@@ -75,7 +75,8 @@ def _seconds(
     sized = config if config.vocab_size else config.with_vocab_size(_ASSUMED_VOCABULARY)
     step = _predict(sized, cluster) if cluster.rates.mfu is None else None
     if step is not None:
-        basis = "predicted as for 16 bits" if uses_fp8(sized) else "predicted"
+        has_rate = peak is not None and peak.fp8 is not None
+        basis = "predicted as for 16 bits" if uses_fp8(sized) and not has_rate else "predicted"
         return steps * step.total, basis if step.calibrated else f"uncalibrated, {basis}"
     tokens = steps * config.train_batch_size * config.seq_length
     operations = tokens * flops_per_token(Architecture.from_config(sized))

@@ -56,7 +56,7 @@ def calibrate(
 
 
 def _calibrate_memory(folders: list[RunFolder], cluster: Cluster, results: Path, *, write: bool) -> None:
-    from neox_train.memory.calibration import fit_memory, judge_left_out, write_calibration
+    from neox_train.memory.calibration import SLOPE_LIMIT, fit_memory, judge_left_out, write_calibration
 
     runs = [run for folder in folders if (run := _read_memory(folder, cluster))]
     if not runs:
@@ -69,6 +69,11 @@ def _calibrate_memory(folders: list[RunFolder], cluster: Cluster, results: Path,
         )
     offset = f"{fitted.offset_bytes / _MIB:+,.0f} MiB, activations x {fitted.activation_factor:.3f}"
     typer.echo(f"memory: {offset}, from {fitted.runs} run{'s' * (fitted.runs > 1)}")
+    if fitted.is_at_limit:
+        typer.echo(
+            f"note: the factor of the activations is at its limit of {SLOPE_LIMIT:.0%}: what these runs measured does "
+            "not follow the model; look at the runs that are worst above before you trust the fit"
+        )
     if write:
         typer.echo(f"written: {write_calibration(results, fitted, runs)}")
 

@@ -13,7 +13,7 @@ from neox_train.errors import StorageError
 from neox_train.files import read_record, write_json
 
 FILE_NAME = "memory_calibration.json"
-_SLOPE_LIMIT = 0.2
+SLOPE_LIMIT = 0.2
 """A larger share of the activations is a fault of the model, and not for a factor to hide."""
 _SLOPE_RUNS = 3
 """Fewer runs than this fix an offset only."""
@@ -27,6 +27,11 @@ class Calibration:
     offset_bytes: int
     activation_factor: float
     runs: int
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether the runs ask for a larger factor than a fit may have: something is missing in the model, or odd."""
+        return abs(self.activation_factor - 1) >= SLOPE_LIMIT - 1e-9
 
     def apply(self, parts: dict[str, int], *, constant: str) -> dict[str, int]:
         """A phase's parts with the factor on the activations and the offset on the part ``constant``, never below 0."""
@@ -61,7 +66,7 @@ def fit_memory(runs: Sequence[MemoryRun], profile: str) -> Calibration:
         if first.activations != second.activations
     ]
     slope = statistics.median(slopes) if slopes and len(runs) >= _SLOPE_RUNS else 0.0
-    slope = max(-_SLOPE_LIMIT, min(_SLOPE_LIMIT, slope))
+    slope = max(-SLOPE_LIMIT, min(SLOPE_LIMIT, slope))
     offset = statistics.median(missing[run.name] - slope * run.activations for run in runs)
     return Calibration(profile=profile, offset_bytes=round(offset), activation_factor=1 + slope, runs=len(runs))
 
@@ -106,7 +111,7 @@ def read_calibration(results: Path, profile: str) -> Calibration | None:
 
 def _parse(record: dict[str, Any]) -> Calibration:
     factor = float(record["activation_factor"])
-    if not 1 - _SLOPE_LIMIT <= factor <= 1 + _SLOPE_LIMIT:
+    if not 1 - SLOPE_LIMIT <= factor <= 1 + SLOPE_LIMIT:
         raise ValueError(f"activation_factor is {factor}")
     return Calibration(
         profile=str(record["profile"]),

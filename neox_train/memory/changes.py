@@ -44,6 +44,27 @@ def list_changes(plan: RankPlan, cluster: Cluster, stages: int = 1) -> list[list
     return [kind for kind in kinds if kind]
 
 
+def list_smaller_models(plan: RankPlan, stages: int = 1) -> list[Change]:
+    """Fewer layers, the most of them first: for runs that no other change brings onto the card.
+
+    None for a pipeline, whose stages share layers out anew, nor where the kinds of attention are listed layer by layer.
+    """
+    layers = plan.architecture.num_layers
+    if stages > 1 or len(set(plan.architecture.attention_layers)) > 1:
+        return []
+    shares = (0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125)
+    counts = {round(share * layers) for share in shares} - {0, layers}
+    return [_set_layers(count) for count in sorted(counts, reverse=True)]
+
+
+def _set_layers(count: int) -> Change:
+    def cut(plan: RankPlan) -> RankPlan:
+        kinds = plan.architecture.attention_layers[:count]
+        return replace(plan, architecture=replace(plan.architecture, num_layers=count, attention_layers=kinds))
+
+    return Change(f"a model of {count} layers", {"num_layers": count}, cut)
+
+
 def _shrink_bucket(plan: RankPlan) -> list[Change]:
     if plan.zero_stage == 0 or choose_wrapper(plan) == "bf16" or plan.device == "cpu":
         return []
@@ -148,6 +169,9 @@ def _use_8bit_states(plan: RankPlan) -> list[Change]:
 
 
 def _add_nodes(plan: RankPlan, cluster: Cluster, stages: int) -> list[Change]:
+    if cluster.executor == "local":
+        # That machine is all there is.
+        return []
     ranks = plan.data_parallel_size * plan.tensor_parallel_size * stages
     nodes = max(1, ranks // cluster.processes_per_node)
     changes = []

@@ -173,6 +173,8 @@ def _find_remedies(
 
 def _list_stages(changed: RankPlan, stages: Sequence[RankPlan]) -> list[RankPlan]:
     """Every stage's plan after a change of one of them: the change may make another the most loaded."""
+    if len(stages) == 1:
+        return [changed]
     moved = []
     for stage in stages:
         layers = {name: getattr(stage.architecture, name) for name in ("num_layers", "attention_layers")}

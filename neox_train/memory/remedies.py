@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from neox_train.config.cluster import Cluster
-from neox_train.memory.changes import Change, list_changes
+from neox_train.memory.changes import Change, list_changes, list_smaller_models
 from neox_train.memory.plan import RankPlan
 
 _GIB = 1 << 30
@@ -49,8 +49,8 @@ class Remedy:
 def find_remedies(plan: RankPlan, limit: int, cluster: Cluster, estimate: Estimator, stages: int = 1) -> list[Remedy]:
     """Changes that lead to at most ``limit`` bytes: single ones, then pairs, and so on until there are three.
 
-    Stronger ones fill up where those are fewer. Where nothing is enough, those that save most are returned, all changes
-    together among them, marked so. ``stages`` is the number of pipeline stages.
+    Stronger ones fill up where those are fewer, then smaller models. Where nothing is enough, those that save most are
+    returned, all changes together among them, marked so. ``stages`` is the number of pipeline stages.
     """
     kinds = list_changes(plan, cluster, stages)
     found: list[Remedy] = []
@@ -63,12 +63,35 @@ def find_remedies(plan: RankPlan, limit: int, cluster: Cluster, estimate: Estima
     if len(found) >= _WANTED:
         return found[:_MOST_SHOWN]
     if found:
-        return [*found, *_list_stronger(plan, kinds, limit, estimate, found)][:_WANTED]
+        found += _list_stronger(plan, kinds, limit, estimate, found)
+    if len(found) < _WANTED and (smaller := list_smaller_models(plan, stages)):
+        found += _list_smaller(plan, kinds, smaller, limit, estimate)
+    if found:
+        return found[:_WANTED]
     if not kinds:
         return []
     strongest = [_try_together(plan, (kind,), limit, estimate) for kind in kinds]
     strongest.append(_try_together(plan, kinds, limit, estimate))
     return sorted(strongest, key=lambda remedy: remedy.total)[:_WANTED]
+
+
+def _list_smaller(
+    plan: RankPlan, kinds: Sequence[list[Change]], smaller: list[Change], limit: int, estimate: Estimator
+) -> list[Remedy]:
+    """Smaller models: the largest that fits alone, larger ones that fit beside other changes, then smaller ones."""
+    found: list[Remedy] = []
+    largest = 0
+    for count in range(len(kinds) + 1):
+        for beside in itertools.combinations(kinds, count):
+            remedy = _try_together(plan, (*beside, smaller), limit, estimate)
+            # A change beside it must buy layers.
+            if remedy.fits and remedy.keys["num_layers"] > largest:
+                found.append(remedy)
+        largest = max((remedy.keys["num_layers"] for remedy in found), default=0)
+        if len(found) >= _WANTED:
+            return found
+    alone = [_join(plan, (change,), limit, estimate) for change in smaller]
+    return [*found, *(remedy for remedy in alone if remedy.fits and remedy not in found)]
 
 
 def _list_stronger(

@@ -22,9 +22,9 @@ def make_cluster(**changes: Any) -> Cluster:
 
 
 def make_gpu_cluster(**changes: Any) -> Cluster:
-    """Four GPUs of 40 GiB a node."""
+    """Four GPUs of 40 GiB a node, on Slurm: there are more nodes."""
     gpu = {"type": "A100", "memory_gib": 40.0, "compute_capability": 8.0}
-    return parse_cluster({"device": "cuda", "processes_per_node": 4, "gpu": gpu, **changes})
+    return parse_cluster({"executor": "slurm", "device": "cuda", "processes_per_node": 4, "gpu": gpu, **changes})
 
 
 def make_config(*, world_size: int = 2, vocab_size: int = VOCAB_SIZE, **overrides: Any) -> NeoxConfig:

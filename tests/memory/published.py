@@ -215,6 +215,13 @@ OWN_ROWS = (
     OwnRow("125M/adam8bit", 7, 425_828),
     OwnRow("1-3B/bf16", 8, 61_341, is_fitted=True),
     OwnRow("1-3B/adam8bit", 8, 55_779, is_fitted=True),
+    OwnRow("1-3B/bf16", 9, 61_841),
+    OwnRow("1-3B/fp8-delayed", 9, 77_969),
+    OwnRow("1-3B/bf16", 10, 62_051),
+    OwnRow("1-3B/adam8bit", 10, 56_273),
+    OwnRow("2-7B/bf16", 10, 25_711),
+    OwnRow("2-7B/fp8-delayed", 10, 36_193),
+    OwnRow("6-7B/bf16-checkpointing", 10, 10_375),
 )
 
 ROWS = (

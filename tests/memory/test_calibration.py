@@ -45,7 +45,9 @@ def test_one_odd_run_among_five_moves_little() -> None:
 def test_one_run_gives_an_offset_alone_and_a_wild_slope_is_cut() -> None:
     one = fit_memory(_runs(0.08), "mine")
     assert one.activation_factor == 1 and one.offset_bytes == pytest.approx(100 * MIB + 0.08 * 1024 * MIB, abs=1)
-    assert fit_memory(_runs(0.9, 0.9, 0.9), "mine").activation_factor == pytest.approx(1.2)
+    assert not one.is_at_limit
+    for wild in (fit_memory(_runs(0.9, 0.9, 0.9), "mine"), fit_memory(_runs(-0.9, -0.9, -0.9), "mine")):
+        assert abs(wild.activation_factor - 1) == pytest.approx(0.2) and wild.is_at_limit
 
 
 def test_no_run_is_judged_by_its_own_fit() -> None:

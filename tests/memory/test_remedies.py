@@ -50,6 +50,16 @@ CASES: dict[str, tuple[dict[str, Any], Cluster, int, int]] = {
         4,
         50_257,
     ),
+    "a model beyond its machine": (
+        {**LARGE, "num_layers": 40, "hidden_size": 5120, "train_micro_batch_size_per_gpu": 4},
+        make_gpu_cluster(
+            executor="local",
+            processes_per_node=1,
+            gpu={"type": "H200", "memory_gib": 139.8, "compute_capability": 9.0},
+        ),
+        1,
+        50_257,
+    ),
     "one GPU": ({**LARGE, "num_layers": 12}, make_gpu_cluster(processes_per_node=1), 1, 50_257),
 }
 
@@ -109,10 +119,29 @@ def test_a_remedy_names_its_speed_where_the_cluster_file_has_rates() -> None:
     assert all(remedy.tokens_per_second_per_gpu is None for remedy in estimate.remedies if "nodes" in remedy.keys)
 
 
+def test_a_smaller_model_is_offered_last_and_no_change_beside_it_is_idle() -> None:
+    _, _, estimate = _estimate("a model beyond its machine")
+    alone, *others = estimate.remedies
+    assert alone.keys == {"num_layers": 20}
+    assert all(remedy.keys["num_layers"] > 20 for remedy in others)
+    _, _, estimate = _estimate("a large batch on a CPU")
+    assert not any("num_layers" in remedy.keys for remedy in estimate.remedies)
+
+
 def test_nodes_are_counted_with_all_ways_of_cutting() -> None:
     _, cluster, estimate = _estimate("a pipeline over two nodes")
     nodes = [remedy.keys["nodes"] for remedy in estimate.remedies if "nodes" in remedy.keys]
     assert cluster.processes_per_node == 4 and nodes and min(nodes) > 2
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_machine_without_a_scheduler_is_not_told_to_take_more_nodes(device: str) -> None:
+    case = "one GPU" if device == "cuda" else "a large batch on a CPU"
+    overrides, cluster, world_size, vocab_size = CASES[case]
+    config = make_config(world_size=world_size, vocab_size=vocab_size, **overrides)
+    alone = estimate_memory(config, cluster.model_copy(update={"executor": "local"}))
+    assert len(alone.remedies) >= 3 and all(remedy.fits for remedy in alone.remedies)
+    assert not any("nodes" in remedy.keys for remedy in alone.remedies)
 
 
 def test_a_pipeline_is_not_told_to_raise_zero_s_stage_beyond_one() -> None:
