@@ -48,7 +48,10 @@ def verify(folder: Folder) -> None:
     for problem in problems:
         typer.echo(problem)
     if problems:
-        raise DataError(f"{folder} is damaged (see the lines above); delete it and run `neox-train tokenize` again")
+        raise DataError(
+            f"{folder} is not whole (see the lines above); mend what they say, or delete it and run "
+            "`neox-train tokenize` again"
+        )
     typer.echo(f"{folder}: every file is as it was written")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -36,7 +36,8 @@ class SourceFile:
 def list_sources(source: SourceSpec) -> list[SourceFile]:
     """Files of a corpus, sorted by name within each glob; raises DataError where a glob matches nothing.
 
-    None comes twice, also when links lead to it by several names: the first name counts.
+    None comes twice, also when links lead to it by several names: the first name counts. A folder that may not be read
+    is a DataError too, as its files would be missing from the tokens without a word.
     """
     if source.kind == "python_stdlib":
         from neox_train.data.python_stdlib import list_modules
@@ -44,7 +45,14 @@ def list_sources(source: SourceSpec) -> list[SourceFile]:
         return list_modules()
     paths: dict[Path, Path] = {}
     for pattern in source.files:
-        for path in _expand(pattern):
+        try:
+            found = _expand(pattern)
+        except OSError as error:
+            raise DataError(
+                f"`source.files`: {error.filename or pattern} cannot be read ({error.strerror}); "
+                "give read permission or correct the path"
+            ) from error
+        for path in found:
             paths.setdefault(path.resolve(), path)
     return [SourceFile(str(path), path, _decide_format(path, source.format)) for path in paths.values()]
 
@@ -56,7 +64,7 @@ def _expand(pattern: str) -> list[Path]:
         if (saved := list_saved_dataset(folder)) is not None:
             places.extend(saved)
         elif str(folder) == str(Path(pattern)):
-            places.extend(sorted(path for path in folder.rglob("*") if not path.name.startswith(".")))
+            places.extend(_list_below(folder, set()))
     for path in places:
         if _is_link_to_nothing(path):
             raise DataError(f"{path} is a link to a file that is not there; bring its target back or remove the link")
@@ -67,6 +75,20 @@ def _expand(pattern: str) -> list[Path]:
             what = "is a folder without files"
         raise DataError(f"`source.files`: {pattern} {what} (looked from {Path.cwd()}); correct the path")
     return files
+
+
+def _list_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """Files below a folder in the order of their names, those of linked folders too; hidden names are left out."""
+    place = folder.resolve()
+    if place in seen:
+        return
+    seen.add(place)
+    for path in sorted(folder.iterdir()):
+        if not path.name.startswith("."):
+            if path.is_dir():
+                yield from _list_below(path, seen)
+            else:
+                yield path
 
 
 def _is_link_to_nothing(path: Path) -> bool:

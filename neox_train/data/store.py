@@ -5,6 +5,7 @@ No HDF5 virtual dataset joins the shards: a virtual dataset cannot be mapped, an
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,9 +33,12 @@ def map_shard(path: Path, shard: Shard, dtype: np.dtype) -> MappedShard:
     import h5py
 
     try:
-        size = path.stat().st_size
-    except OSError as error:
+        with open(path, "rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+    except FileNotFoundError as error:
         raise DataError(f"{path} is missing ({error.strerror}); run `neox-train tokenize` again") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); give read permission or copy it anew") from error
     if size != shard.bytes:
         raise DataError(
             f"{path} has {size} bytes, the manifest says {shard.bytes}; delete it and run `neox-train tokenize` again"

@@ -116,5 +116,8 @@ def find_staleness(spec: DatasetSpec, folder: DatasetFolder, files: Sequence[Sou
 
 
 def describe(manifest: Manifest) -> str:
-    """One line of counts."""
-    return f"{describe_splits(manifest.splits)}; vocabulary {manifest.vocab_size}, {manifest.dtype}"
+    """One line of counts, with what was left out where anything was."""
+    dropped = manifest.dropped
+    is_whole = not (dropped.empty_documents or dropped.duplicate_documents or dropped.skipped.count)
+    left_out = "" if is_whole else f"; left out: {dropped}"
+    return f"{describe_splits(manifest.splits)}; vocabulary {manifest.vocab_size}, {manifest.dtype}{left_out}"

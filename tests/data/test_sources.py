@@ -175,6 +175,23 @@ def test_a_link_to_nothing_is_named_and_links_repeat_no_file(tmp_path):
             list_sources(files(place))
 
 
+def test_a_folder_is_read_with_the_folders_that_links_in_it_lead_to(tmp_path):
+    for name in ("corpus/b", "elsewhere/deep", "elsewhere/.cache", "corpus/.hidden"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in (
+        "corpus/c",
+        "corpus/b/1",
+        "elsewhere/2",
+        "elsewhere/deep/3",
+        "elsewhere/.cache/no",
+        "corpus/.hidden/no",
+    ):
+        (tmp_path / f"{name}.txt").write_text(name[-1])
+    (tmp_path / "corpus" / "a").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "corpus" / "z").symlink_to(tmp_path / "corpus")
+    assert [document.text for document in read(files(tmp_path / "corpus"))[0]] == ["2", "3", "1", "c"]
+
+
 @pytest.mark.parametrize(
     "line",
     [
