@@ -125,7 +125,12 @@ def list_phase_parts(plan: RankPlan, calibration: Calibration | None = None) -> 
     result = {}
     for phase in phases:
         process = count_process(plan, phase, phases)
-        parts = {**phase.parts, "allocator": process.allocator, "process": process.base}
+        parts = {
+            **phase.parts,
+            "allocator": process.allocator,
+            "communicators": process.communicators,
+            "process": process.base,
+        }
         constant = "workspaces" if plan.device == "cuda" else "process"
         result[phase.name] = calibration.apply(parts, constant=constant) if calibration else parts
     return result
@@ -146,7 +151,7 @@ def count_shown(phases: Mapping[str, Mapping[str, int]], plan: RankPlan) -> int 
     """Bytes that nvidia-smi shows of a process whose allocator need not give anything back; None without a GPU."""
     if plan.device == "cpu":
         return None
-    process = max(parts["process"] for parts in phases.values())
+    process = max(parts["process"] + parts["communicators"] for parts in phases.values())
     return count_measurable(phases, plan) + count_cached(plan, list_phases(plan)) + process
 
 

@@ -22,6 +22,7 @@ _COLOURS = {
     "optimizer_step": "#b2abd2",
     "workspaces": "#d9d9d9",
     "allocator": "#a6a6a6",
+    "communicators": "#c994c7",
     "process": "#595959",
 }
 _VERDICTS = {"fits": ("fits", "#2e7d32"), "tight": ("tight", "#b26a00"), "does_not_fit": ("does not fit", "#b71c1c")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from neox_train.config.stages import EMBEDDING, OUTPUT
 from neox_train.memory.activations import count_backward_temporaries, count_recomputed
 from neox_train.memory.groups import list_groups
 from neox_train.memory.phases import Phase
@@ -30,10 +31,15 @@ CPU_WIDTH_HOLES = 7
 """Holes of the size of the widest activation."""
 
 # Source of the GPU numbers: on one H200 nvidia-smi counted 1.60 to 1.67 GiB beyond what torch had reserved, in 35
-# trainings (context, kernels, a communicator of one rank). Buffers of larger communicators are a public figure.
+# trainings (context, kernels, a communicator of one rank). Buffers between ranks were not measured.
 CUDA_CONTEXT_BYTES = 1700 * _MIB
 NCCL_BYTES = 512 * _MIB
-"""Buffers of one communicator."""
+"""Buffers of one communicator: ring and tree over 24 channels of NVLink, 10 MiB a connection.
+
+The size of a connection's buffers, and 1.06 GB for one communicator of eight H100 with the process's context, are from
+github.com/NVIDIA/nccl/issues/1685; that communicators add up, from issue 864 there. Over PCIe or few adapters there are
+fewer channels, so it is an upper figure.
+"""
 CUDA_FRAGMENTATION = 0.03
 """Share of the tensors that the caching allocator holds beside them."""
 CUDA_CACHED_SHARE = 0.07
@@ -49,6 +55,8 @@ class ProcessBytes:
     base: int
     allocator: int
     """Freed memory that the allocator keeps."""
+    communicators: int = 0
+    """NCCL's buffers between ranks."""
 
 
 def count_process(plan: RankPlan, phase: Phase, phases: Sequence[Phase]) -> ProcessBytes:
@@ -57,9 +65,19 @@ def count_process(plan: RankPlan, phase: Phase, phases: Sequence[Phase]) -> Proc
         # The backward pass runs in a thread of its own; glibc keeps what it freed in that thread's heap.
         kept = max(other.backward for other in phases) - phase.backward
         return ProcessBytes(CPU_BASE_BYTES, kept + _count_holes(plan))
-    communicators = NCCL_BYTES if plan.data_parallel_size > 1 else 0
-    base = CUDA_CONTEXT_BYTES + communicators
-    return ProcessBytes(base, int(CUDA_FRAGMENTATION * phase.total))
+    buffers = NCCL_BYTES * count_communicators(plan)
+    return ProcessBytes(CUDA_CONTEXT_BYTES, int(CUDA_FRAGMENTATION * phase.total), buffers)
+
+
+def count_communicators(plan: RankPlan) -> int:
+    """Communicators of more than one rank that a rank of the plan takes part in.
+
+    All ranks; the replicas, which DeepSpeed gives a communicator of their own even where they are all ranks; the
+    tensor-parallel ranks; in a pipeline the stages together, and one with each neighbouring stage.
+    """
+    neighbours = (EMBEDDING not in plan.links) + (OUTPUT not in plan.links)
+    cuts = (plan.data_parallel_size > 1) + (plan.tensor_parallel_size > 1) + (neighbours > 0)
+    return cuts + neighbours + (cuts > 0)
 
 
 def count_cached(plan: RankPlan, phases: Sequence[Phase]) -> int:

@@ -23,6 +23,7 @@ PART_NAMES = {
     "optimizer_step": "optimizer temporaries",
     "workspaces": "workspaces of matrix products",
     "allocator": "allocator",
+    "communicators": "NCCL's buffers",
     "process": "process",
 }
 """How people read the parts."""
