@@ -57,6 +57,8 @@ def word_remedies(estimate: MemoryEstimate) -> str:
     if any(remedy.fits for remedy in estimate.remedies):
         return f"it fits with {listed}"
     other = "search other layouts with `neox-train plan`, or take a smaller model"
+    if estimate.shown is None:
+        other = "raise memory_gib_per_process of the cluster file if the machine has more, or take a smaller model"
     return f"nothing makes it fit here, not even {listed}; {other}"
 
 

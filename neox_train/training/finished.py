@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neox_train.checkpoint.folders import MANIFEST_NAME
 from neox_train.checkpoint.state import TrainerState
 from neox_train.checkpoint.writer import STATE_NAME
 from neox_train.config.layout import RunFolder
-from neox_train.files import read_json, sha256_file, write_json
+from neox_train.files import find_record, read_json, sha256_file, write_json
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
@@ -40,11 +40,20 @@ def write_finished(run: RunFolder, config: NeoxConfig, checkpoint: Path, digests
             "consumed_tokens": state.consumed_samples * config.seq_length,
             "skipped_steps": state.skipped_steps,
             "peak_memory_gib": state.extra.get(PEAK_MEMORY_GIB),
+            "memory_estimate": _judge_estimate(run, state.extra.get(PEAK_MEMORY_GIB)),
             "training_digest": config.training_digest(),
             "dataset_digest": digests["dataset"],
             "seconds": state.extra.get(SECONDS),
         },
     )
+
+
+def _judge_estimate(run: RunFolder, measured: Any) -> dict[str, float] | None:
+    """The estimate of what was measured, and its relative error; None where a run was not estimated or measured."""
+    estimated = (find_record(run.memory_json) or {}).get("measurable_gib")
+    if not estimated or not measured:
+        return None
+    return {"estimated_gib": estimated, "measured_gib": measured, "error": estimated / measured - 1}
 
 
 def _name_checkpoint(run: RunFolder, checkpoint: Path) -> str:

@@ -155,7 +155,11 @@ def test_where_nothing_fits_the_remedies_say_so() -> None:
     assert estimate.verdict == "does_not_fit"
     assert estimate.remedies
     assert not any(remedy.fits for remedy in estimate.remedies)
-    assert "search other layouts with `neox-train plan`" in word_remedies(estimate)
+    assert "raise memory_gib_per_process" in word_remedies(estimate)
+    gpu = {"type": "T4", "memory_gib": 1.0, "compute_capability": 7.5}
+    none = estimate_memory(make_config(world_size=4), make_gpu_cluster(gpu=gpu))
+    assert none.remedies and not any(remedy.fits for remedy in none.remedies)
+    assert "search other layouts with `neox-train plan`" in word_remedies(none)
 
 
 def test_a_run_that_fits_needs_none() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from neox_train.monitoring.quantities import format_percent
 from tests.workflow.working_copy import STEPS, WorkingCopy, modification_times, training_records
 
 pytestmark = [pytest.mark.workflow, pytest.mark.distributed, pytest.mark.timeout(600)]
@@ -25,6 +26,11 @@ def test_every_stage_leaves_what_it_promises(finished: WorkingCopy) -> None:
         assert [attempt["state"] for attempt in json.loads(run.ledger.read_text())["attempts"]] == ["finished"]
         assert not run.failure.exists()
     page = (finished.results / "report" / "index.html").read_text()
+    for name in ("serial", "parallel"):
+        memory = json.loads(finished.run(name).finished.read_text())["memory_estimate"]
+        assert memory["error"] == memory["estimated_gib"] / memory["measured_gib"] - 1
+        assert abs(memory["error"]) < 0.15
+        assert f"measured, estimate {format_percent(memory['error'], signed=True)}" in page
     assert "serial" in page
     assert "parallel" in page
     serial, parallel = (training_records(finished.run(name))[-1]["loss"] for name in ("serial", "parallel"))

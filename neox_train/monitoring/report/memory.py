@@ -75,6 +75,7 @@ def _write_bars(fact: RunFacts, run: RunInputs, names: Sequence[str], widest: fl
         fact.name,
         element("span", f"of {format_gib(budget)}", class_="meta") if budget else None,
         element("span", "uncalibrated", class_="meta") if run.memory.get("calibrated") is False else None,
+        element("span", "forced past the gate", class_="meta") if _is_forced(run) else None,
         class_="name",
     )
     return join([name, element("div", estimate, measured)])
@@ -94,10 +95,20 @@ def _write_table(pairs: Sequence[tuple[RunFacts, RunInputs]], names: Sequence[st
         ["estimate", *(_decimal(fact.estimated_gib) for fact, _ in pairs)],
         ["measured peak", *(_decimal(fact.measured_gib) for fact, _ in pairs)],
         ["budget", *(_decimal(number(run.memory, "budget_gib")) for _, run in pairs)],
-        ["verdict", *(str(run.memory.get("verdict", UNKNOWN)).replace("_", " ") for _, run in pairs)],
+        ["verdict", *(_word_verdict(run) for _, run in pairs)],
     ]
     rows += [write_row(cells, heading=True) for cells in totals]
     return write_table(["GiB a process", *(fact.name for fact, _ in pairs)], rows)
+
+
+def _word_verdict(run: RunInputs) -> str:
+    verdict = str(run.memory.get("verdict", UNKNOWN)).replace("_", " ")
+    return f"{verdict}, forced" if _is_forced(run) else verdict
+
+
+def _is_forced(run: RunInputs) -> bool:
+    """Whether the gate refused the run and ``--force`` launched it."""
+    return run.memory.get("forced") is True and run.memory.get("verdict") == "does_not_fit"
 
 
 def _decimal(value: float | None) -> str:

@@ -107,6 +107,14 @@ def test_the_error_of_the_estimate_is_of_what_was_measured(results: Path):
     assert f"error +{100 * (0.749 / 0.742 - 1):.1f}\u202f%" in render(results)
 
 
+def test_a_run_that_was_forced_past_the_gate_says_so(results: Path):
+    assert "forced" not in Page(render(results)).text
+    file = RunFolder.of(results, "serial").memory_json
+    write_json(file, {**read_json(file), "verdict": "does_not_fit", "forced": True})
+    text = Page(render(results)).text
+    assert "forced past the gate" in text and "does not fit, forced" in text
+
+
 def test_scores_on_different_text_are_not_compared(results: Path):
     run = RunFolder.of(results, "parallel")
     evaluation = read_json(run.evaluation)
