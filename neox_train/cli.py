@@ -9,7 +9,7 @@ import typer
 from typer.models import CommandInfo, TyperInfo
 
 from neox_train import __version__
-from neox_train.errors import UserError
+from neox_train.errors import StoppedError, UserError
 
 app = typer.Typer(
     name="neox-train",
@@ -66,7 +66,8 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        word = "stopped" if isinstance(error, StoppedError) else "error"
+        print(f"{word}: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
 
 

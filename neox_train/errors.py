@@ -10,7 +10,7 @@ class UserError(Exception):
     job.json files the ending; ``retry`` says whether the same work made again could end otherwise.
     """
 
-    exit_code = 2
+    exit_code: int = 2
     cause = "configuration"
     retry = False
 
@@ -51,6 +51,20 @@ class TrainingError(UserError):
 
     exit_code = 6
     cause = "error"
+
+
+class StoppedError(TrainingError):
+    """A training, or its following, that a signal ended as it was asked to: nothing failed.
+
+    The exit code is the shell's for that signal, 128 + its number.
+    """
+
+    cause = "signal"
+    retry = True
+
+    def __init__(self, sentence: str, signal_number: int) -> None:
+        super().__init__(sentence)
+        self.exit_code = 128 + signal_number
 
 
 class NonFiniteError(TrainingError):

@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from neox_train.checkpoint.folders import name_step
-from neox_train.checkpoint.manifest import Manifest
+from neox_train.checkpoint.manifest import Manifest, ParameterRecord
+from neox_train.checkpoint.table import build_table
+from neox_train.config.architecture import Architecture
 from neox_train.config.decay_span import default_decay_iters, follows_length
 from neox_train.config.digest import BACKENDS
 from neox_train.errors import CheckpointError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
 
 _ABSENT = "(not set)"
+_START_ANEW = "start a run under a new name (with `neox-train train`: another `save` or --run-dir)"
 _DECAY = ("lr_decay_iters", "lr_decay_fraction")
 
 
@@ -28,8 +31,8 @@ def check_resume(
 
     Changed ``train_iters``, logging, evaluation and save settings resume with a notice. A change of any other key, of
     the dataset or of the tokenizer raises CheckpointError with both values and the remedies, except for keys in
-    ``allow_changes`` (``dataset`` and ``tokenizer`` name those two). A decay that follows train_iters resumes with a
-    notice of its own.
+    ``allow_changes`` (``dataset`` and ``tokenizer`` name those two). Nothing allows weights of other shapes. A decay
+    that follows train_iters resumes with a notice of its own.
     """
     saved = _drop_backends(manifest.training_relevant)
     changes: dict[str, tuple[Any, Any]] = _compare(saved, config.training_relevant())
@@ -37,6 +40,11 @@ def check_resume(
     for name in ("dataset", "tokenizer"):
         if manifest.digests.get(name) != digests.get(name):
             changes[name] = (manifest.digests.get(name), digests.get(name))
+    if changes and (reshaped := _find_reshaped(manifest, config)):
+        raise CheckpointError(
+            f"{name_step(manifest.step)} was trained with {_list(changes)}: its weights have other shapes ({reshaped}),"
+            f" so no run can go on from it; set the old value, or {_START_ANEW}"
+        )
     refused = {key: values for key, values in changes.items() if key not in allow_changes}
     if refused:
         raise CheckpointError(_refusal(manifest.step, refused))
@@ -98,10 +106,29 @@ def _show(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def _find_reshaped(manifest: Manifest, config: NeoxConfig) -> str:
+    """The first parameter that a changed model has in another shape, in words; empty where all are the same."""
+    if not manifest.parameters or config.vocab_size is None:
+        return ""
+    wanted = build_table(Architecture.from_config(config))
+    for name in {**manifest.parameters, **wanted}:
+        old, new = (_shape(table.get(name)) for table in (manifest.parameters, wanted))
+        if old != new:
+            return f"{name} {old}, now {new}"
+    return ""
+
+
+def _shape(record: ParameterRecord | None) -> str:
+    return "absent" if record is None else "x".join(map(str, record.shape))
+
+
+def _list(changes: Mapping[str, tuple[Any, Any]]) -> str:
+    return ", ".join(f"{key} {_show(old)} (now {_show(new)})" for key, (old, new) in changes.items())
+
+
 def _refusal(step: int, refused: Mapping[str, tuple[Any, Any]]) -> str:
-    listed = ", ".join(f"{key} {_show(old)} (now {_show(new)})" for key, (old, new) in refused.items())
     allowed = " ".join(f"--allow-change {key}" for key in refused)
     return (
-        f"{name_step(step)} was trained with {listed}: a resumed run may not change this; set the old value, "
-        f"start a run under a new name, or allow it with {allowed}"
+        f"{name_step(step)} was trained with {_list(refused)}: a resumed run may not change this; set the old value, "
+        f"{_START_ANEW}, or allow it with {allowed}"
     )

@@ -8,7 +8,10 @@ from contextlib import contextmanager
 
 from neox_train.config.cluster import Cluster
 from neox_train.config.cluster_records import Network
+from neox_train.config.schema import NeoxConfig
+from neox_train.config.validation import describe_unknown_key
 from neox_train.config.variables import ALLOW_CHANGE, LAUNCHER_PID
+from neox_train.errors import ConfigError
 
 _OF_AN_OUTER_JOB = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "SUBMITIT_")
 _OF_AN_OUTER_TRAINING = (
@@ -20,6 +23,8 @@ _OF_AN_OUTER_TRAINING = (
     "LOCAL_WORLD_SIZE",
     LAUNCHER_PID,
 )
+_NOT_KEYS = ("dataset", "tokenizer")
+"""What else than a key a resume compares."""
 
 
 def job_variables(cluster: Cluster) -> dict[str, str]:
@@ -56,7 +61,13 @@ def _exact(names: str) -> str:
 
 
 def allow_changes(keys: Sequence[str]) -> None:
-    """Let jobs that this process submits resume although these keys changed (``--allow-change``)."""
+    """Let jobs that this process submits resume although these keys changed (``--allow-change``).
+
+    Raises ConfigError for a name that no refusal gives.
+    """
+    for key in keys:
+        if key not in (known := {*NeoxConfig.model_fields, *_NOT_KEYS}):
+            raise ConfigError(f"--allow-change: {describe_unknown_key(key, known)}")
     if keys:
         os.environ[ALLOW_CHANGE] = ",".join(keys)
 

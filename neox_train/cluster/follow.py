@@ -25,6 +25,7 @@ from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.starts import describe_starts
 from neox_train.cluster.stop_signals import StopSignals
 from neox_train.config.layout import RunFolder
+from neox_train.errors import StorageError
 
 _VAGUE_WORDS = ("", "GONE", "FAILED")
 """What Slurm says of a job that it has forgotten, and of any whose processes did not end well."""
@@ -55,8 +56,21 @@ class Follower:
         return self._tail.steps
 
     def follow(self) -> Ending:
-        """Poll until the job is over; show its progress, and the failing rank's last lines if it fails."""
+        """Poll until the job is over; show its progress, and the failing rank's last lines if it fails.
+
+        Ranks that do not outlive their follower end with it, whatever ends it. Raises StorageError where the run's
+        folder is gone.
+        """
+        try:
+            return self._follow()
+        except BaseException:
+            if not self.job.survives_launcher:
+                self.job.end()
+            raise
+
+    def _follow(self) -> Ending:
         while True:
+            self._require_folder()
             if self.signals.count > self._asked:
                 self._asked = self.signals.count
                 if ending := self._obey_signal():
@@ -72,6 +86,17 @@ class Follower:
                 self._quote_failing_rank(ending)
                 return ending
             self.signals.pause(self.job.poll_seconds)
+
+    def _require_folder(self) -> None:
+        """The ranks themselves may make the folder again, with their last words alone in it."""
+        if self.ledger.is_there():
+            return
+        job = self.job
+        fate = f"job {job.job_id} goes on; end it with scancel" if job.survives_launcher else "its ranks were ended"
+        raise StorageError(
+            f"{self.run.path} was removed while the run trained, so {fate}; the same command starts again, from the "
+            "newest checkpoint that is left"
+        )
 
     def _obey_signal(self) -> Ending | None:
         job, name = self.job, self.signals.name
@@ -109,6 +134,9 @@ class Follower:
             return
         begun = read_beginnings(job.folder, job.job_id, job.processes)
         self._beginnings_seen = len(begun)
+        if not begun:
+            # The folder was removed since the last look, which the next one tells.
+            return
         if begun[0] != self._tail.since:
             # The ranks' own clock, which metrics.jsonl has too: the submitter's may be minutes off.
             self._tail.count_from(begun[0])

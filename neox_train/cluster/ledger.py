@@ -76,6 +76,11 @@ class Ledger:
                 f"{file} is not a ledger of this program ({error}); move it away: the log folders tell the attempts too"
             ) from error
 
+    def is_there(self) -> bool:
+        """Whether the file is, or at least the newest attempt's own record: one alone can be lost."""
+        last = self.last
+        return self.file.exists() or (last is not None and (self.file.parent / last.folder / _INTENT).exists())
+
     @property
     def last(self) -> Attempt | None:
         """The newest attempt."""

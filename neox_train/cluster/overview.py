@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from neox_train.cluster.cancellation import is_cancelled
-from neox_train.cluster.ledger import Ledger
+from neox_train.cluster.ledger import Attempt, Ledger
 from neox_train.cluster.live import ask_state
-from neox_train.config.layout import RunFolder
+from neox_train.config.layout import STOPPED, RunFolder
 from neox_train.config.load import load_config
 from neox_train.errors import ConfigError, UserError
 from neox_train.files import read_record
 from neox_train.locks import is_held
 from neox_train.monitoring.metrics import last_record
+
+_INTERRUPTED = "interrupted"
+_GONE = "the command that trained it is gone without a word, its ranks with it; the same command continues"
 
 
 @dataclass(frozen=True)
@@ -65,27 +68,33 @@ def _describe(run: RunFolder) -> RunState:
     failure = read_record(run.failure) or {}
     wanted = load_config([run.config_file]).train_iters if run.config_file.is_file() else None
     step = train.get("step")
+    state = _state(run, failure, last)
+    reason = _GONE if state == _INTERRUPTED else last.reason if last else ""
     return RunState(
         name=run.name,
-        state=_state(run, failure, last.is_open if last else False),
+        state=state,
         steps="" if step is None else f"{step}/{wanted}" if wanted else str(step),
         loss=train.get("loss"),
         validation_loss=validation.get("loss"),
         attempts=attempts,
         job_id=last.job_id if last else None,
         changed=train.get("time") or (last.submitted if last else None),
-        note=ask_state(run, last) or str(failure.get("sentence") or (last.reason if last else "")),
+        note=ask_state(run, last) or str(failure.get("sentence") or reason),
     )
 
 
-def _state(run: RunFolder, failure: dict[str, Any], is_open: bool) -> str:
+def _state(run: RunFolder, failure: dict[str, Any], last: Attempt | None) -> str:
+    failed = STOPPED if failure.get("outcome") == STOPPED else f"{failure.get('stage')} failed"
     for marker, word in ((run.evaluation, "evaluated"), (run.converted, "converted"), (run.trained, "trained")):
         if marker.is_file():
-            return word if not failure else f"{word}, {failure.get('stage')} failed"
+            return f"{word}, {failed}" if failure else word
     if is_cancelled(run):
         return "cancelled"
-    if is_open:
-        return "training" if is_held(run.lock) else "training, not followed"
+    if last is not None and last.is_open:
+        if is_held(run.lock):
+            return "training"
+        # Ranks on one machine end with the command that started them.
+        return _INTERRUPTED if last.executor == "local" else "training, not followed"
     if failure:
-        return f"{failure.get('stage')} failed"
+        return failed
     return "estimated" if run.estimated.is_file() else "new"

@@ -10,7 +10,7 @@ from neox_train.checkpoint.resume import check_resume
 from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.variables import allowed_changes
-from neox_train.data.identity import identify_data
+from neox_train.data.identity import identify_data, is_data_there
 
 
 def require_resumable(run: RunFolder, config: NeoxConfig) -> None:
@@ -18,12 +18,16 @@ def require_resumable(run: RunFolder, config: NeoxConfig) -> None:
 
     Only manifests are read: the ranks look at every file, and choose an older checkpoint where one is damaged.
     """
-    newest = _newest_manifest(Path(config.save) if config.save else run.checkpoints)
+    newest = find_newest(run, config)
     if newest is None or not (config.data_path or config.train_data_paths):
         return
-    check_resume(newest, config, identify_data(config), allowed_changes())
+    # A dataset that is not there (yet) contradicts nothing.
+    digests = identify_data(config) if is_data_there(config) else newest.digests
+    check_resume(newest, config, digests, allowed_changes())
 
 
-def _newest_manifest(root: Path) -> Manifest | None:
+def find_newest(run: RunFolder, config: NeoxConfig) -> Manifest | None:
+    """Manifest of the run's newest checkpoint that has one; None where there is none."""
+    root = Path(config.save) if config.save else run.checkpoints
     manifests = (inspect_manifest(folder)[0] for _, folder in list_steps(root))
     return next((manifest for manifest in manifests if manifest is not None), None)

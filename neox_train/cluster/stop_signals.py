@@ -18,6 +18,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.count = 0
         self.name = ""
+        self.number = 0
         self._before: dict[signal.Signals, Any] = {}
         self._pipe: tuple[int, int] = (-1, -1)
 
@@ -42,6 +43,6 @@ class StopSignals:
 
     def _remember(self, signum: int, frame: FrameType | None) -> None:
         self.count += 1
-        self.name = signal.Signals(signum).name
+        self.name, self.number = signal.Signals(signum).name, signum
         with contextlib.suppress(BlockingIOError):
             os.write(self._pipe[1], b"!")

@@ -6,7 +6,7 @@ import contextlib
 
 from neox_train.cluster import causes
 from neox_train.cluster import ledger as states
-from neox_train.cluster.attempts import Training, find_job, find_or_submit, short_path
+from neox_train.cluster.attempts import Training, find_job, find_or_submit
 from neox_train.cluster.cancellation import is_cancelled, mark_cancelled
 from neox_train.cluster.completion import (
     lost_checkpoint_notice,
@@ -16,20 +16,22 @@ from neox_train.cluster.completion import (
     unfinished_reason,
     write_trained,
 )
-from neox_train.cluster.endings import CANCELLED, DETACHED, FAILED, FINISHED, INTERRUPTED, STOPPED, Ending
+from neox_train.cluster.endings import CANCELLED, DETACHED, FINISHED, INTERRUPTED, STOPPED, Ending
 from neox_train.cluster.follow import Follower
 from neox_train.cluster.jobs import Job
+from neox_train.cluster.last_words import word_ending, word_stop
 from neox_train.cluster.ledger import Attempt, Ledger
 from neox_train.cluster.other import follow_other
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.restart import counts_as_restart, reason_to_give_up
+from neox_train.cluster.resumable import require_resumable
 from neox_train.cluster.stop_signals import StopSignals
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
 from neox_train.config.run_file import restore_run_config, write_run_config
 from neox_train.config.schema import NeoxConfig
-from neox_train.errors import ConfigError, LockHeldError, TrainingError
+from neox_train.errors import ConfigError, LockHeldError, StoppedError, TrainingError
 from neox_train.locks import hold_lock
 
 
@@ -43,13 +45,12 @@ def train_run(
 ) -> None:
     """Return when the run is trained and trained.json says so; nothing is launched when it is already.
 
-    The run's config.yml counts, unless the caller brings its own ``config``, which is written there. Raises
-    TrainingError when it ends otherwise, with the rank and the reason; LockHeldError where another process trains the
-    run with another configuration than the caller's.
+    The run's config.yml counts, unless the caller brings its own ``config`` (``accept_config``). Raises TrainingError
+    when it ends otherwise, with the rank and the reason, StoppedError when a signal asked for it.
     """
     reporter = reporter or Reporter(run.name)
     if config is not None:
-        write_run_config(run, config)
+        accept_config(run, cluster, nodes, config)
     training = Training(run, cluster, nodes, config or _read_config(run))
     _require_size(training)
     with reporter.closing():
@@ -67,6 +68,17 @@ def train_run(
                 _train(training, reporter, reason)
         _close_unfollowed(run, training.config, reporter)
         _mark_trained(run, training.config, reporter)
+
+
+def accept_config(run: RunFolder, cluster: Cluster, nodes: int, config: NeoxConfig) -> None:
+    """Make ``config`` the run's, whose folder stays as it is where it may not be.
+
+    Raises CheckpointError where the run's checkpoints are of another configuration or dataset, ConfigError where the
+    number of processes is another, LockHeldError where another process trains the run with another configuration.
+    """
+    _require_size(Training(run, cluster, nodes, config))
+    require_resumable(run, config)
+    write_run_config(run, config)
 
 
 def attach_run(run: RunFolder, *, reporter: Reporter | None = None) -> None:
@@ -122,8 +134,11 @@ def _close_unfollowed(run: RunFolder, config: NeoxConfig, reporter: Reporter) ->
 
 def _mark_trained(run: RunFolder, config: NeoxConfig, reporter: Reporter) -> None:
     write_trained(run, len(Ledger(run.ledger).attempts))
-    reporter.say(f"trained to step {config.train_iters}")
-    if notice := lost_checkpoint_notice(run, read_finished(run) or {}):
+    finished = read_finished(run) or {}
+    step, wanted = finished.get("step"), config.train_iters
+    beyond = "" if step == wanted else f", which is past `train_iters: {wanted}`: nothing is left to train"
+    reporter.say(f"trained to step {step}{beyond}")
+    if notice := lost_checkpoint_notice(run, finished):
         reporter.say(notice)
 
 
@@ -139,9 +154,11 @@ def _train(training: Training, reporter: Reporter, reason: str) -> None:
             job, attempt, ending = _follow(run, config, ledger, *found, reporter, signals)
             if ending.outcome == FINISHED:
                 return
+            if ending.outcome == INTERRUPTED:
+                raise StoppedError(word_stop(run, config, job, attempt, ending), signals.number)
             give_up = _reason_to_stop(training, ending, attempt.last_step, furthest, restarts)
             if give_up:
-                raise TrainingError(_sentence(run, config, job, attempt, ending, give_up))
+                raise TrainingError(word_ending(run, config, job, attempt, ending, give_up))
             restarts += counts_as_restart(ending, last_step=attempt.last_step, furthest_step=furthest)
             reason = f"{ending.reason}; started again"
 
@@ -155,7 +172,7 @@ def _attach(run: RunFolder, config: NeoxConfig, reporter: Reporter) -> None:
         job, attempt, ending = _follow(run, config, ledger, *found, reporter, signals)
         if ending.outcome != FINISHED:
             remedy = f"`neox-train submit {run.name}` continues it" if ending.retry else "nothing is submitted"
-            raise TrainingError(_sentence(run, config, job, attempt, ending, remedy))
+            raise TrainingError(word_ending(run, config, job, attempt, ending, remedy))
 
 
 def _follow(
@@ -167,11 +184,12 @@ def _follow(
     reporter: Reporter,
     signals: StopSignals,
 ) -> tuple[Job, Attempt, Ending]:
-    """Follow to the end and write it down; raises TrainingError when a signal ends the following alone."""
+    """Follow to the end and write it down; raises StoppedError when a signal ends the following alone."""
     follower = Follower(run, job, ledger, steps_wanted(config), reporter, signals)
     ending = follower.follow()
     if ending.outcome == DETACHED:
-        raise TrainingError(f"run {run.name}: {ending.reason}; the same command attaches to it again")
+        sentence = f"run {run.name}: {ending.reason}; the same command attaches to it again"
+        raise StoppedError(sentence, signals.number)
     if ending.outcome == CANCELLED and not is_cancelled(run):
         mark_cancelled(run, job_id=job.job_id, reason=ending.reason)
     state = _ledger_state(ending)
@@ -181,8 +199,6 @@ def _follow(
 def _reason_to_stop(
     training: Training, ending: Ending, last_step: int | None, furthest: int, restarts: int
 ) -> str | None:
-    if ending.outcome == INTERRUPTED:
-        return "the same command continues"
     if ending.outcome == CANCELLED or is_cancelled(training.run):
         return f"it is not submitted again before `neox-train cancel {training.run.name} --undo`"
     return reason_to_give_up(
@@ -202,11 +218,3 @@ def _ledger_state(ending: Ending) -> str:
         CANCELLED: states.CANCELLED,
     }
     return known.get(ending.outcome, states.FAILED)
-
-
-def _sentence(run: RunFolder, config: NeoxConfig, job: Job, attempt: Attempt, ending: Ending, give_up: str) -> str:
-    logs = f"(logs: {short_path(job.folder)})"
-    if ending.outcome == FAILED and not ending.retry:
-        return f"run {run.name}: {ending.reason} {logs}"
-    step = f"at step {attempt.last_step}" if attempt.last_step else "before a first logged step"
-    return f"run {run.name} ended {step} of {config.train_iters}: {ending.reason}; {give_up} {logs}"

@@ -30,23 +30,30 @@ def estimate(
     nodes: int = typer.Option(1, min=1, help="Nodes, with --config."),
     vocab_size: int = typer.Option(_DEFAULT_VOCABULARY, min=1, help="Tokens of the vocabulary, with --config."),
     force: bool = typer.Option(False, "--force", help="Let a run pass that does not fit; recorded in its files."),
+    allow_change: list[str] = typer.Option(
+        [], help="Key that a run may change although it has checkpoints, as for submit; may be repeated."
+    ),
 ) -> None:
     """Estimate a run's memory and refuse it when it does not fit.
 
     With RUN and --pipeline it is a stage of the workflow and writes the run's config.yml, memory.json, memory.png and
     estimated.json. With --config it only prints. Exit code 3 when the run does not fit.
     """
+    from neox_train.cluster.environment import allow_changes
+
     if (run is None) == (not config):
         raise ConfigError("estimate takes either a RUN with --pipeline FILE, or --config FILE; give one of them")
     if run is not None:
         if pipeline is None:
             raise ConfigError(f"estimate {run} needs the file that names the run; add --pipeline FILE")
+        allow_changes(allow_change)
         _estimate_run(run, pipeline, cluster, results, force)
     else:
         _estimate_files(config, cluster, nodes, vocab_size, force, results)
 
 
 def _estimate_run(run: str, pipeline: Path, cluster: Path, results: Path, force: bool) -> None:
+    from neox_train.cluster.resumable import require_resumable
     from neox_train.commands.stage import stage
     from neox_train.config.cluster import load_cluster
     from neox_train.config.layout import RunFolder
@@ -56,7 +63,9 @@ def _estimate_run(run: str, pipeline: Path, cluster: Path, results: Path, force:
     folder = RunFolder.of(results, run)
     again = f"neox-train estimate {run} --pipeline {pipeline} --cluster {cluster} --results {results}"
     with stage("estimate", folder.path, subject=f"run {run}", command=again):
-        resolved, estimated = estimate_run(load_pipeline(pipeline), run, load_cluster(cluster), results, force=force)
+        resolved, estimated = estimate_run(
+            load_pipeline(pipeline), run, load_cluster(cluster), results, force=force, accept=require_resumable
+        )
         _show([*resolved.notices, *_note_export(resolved)], estimated, run)
         require_passed(estimated, subject=f"run {run}", force=force)
 

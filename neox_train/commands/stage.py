@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from neox_train.config.layout import FAILURE_NAME, STAGE_NAME
-from neox_train.errors import StorageError, UserError
+from neox_train.config.layout import FAILURE_NAME, STAGE_NAME, STOPPED
+from neox_train.errors import StoppedError, StorageError, UserError
 from neox_train.files import find_record, write_json
 from neox_train.holder import Holder
 
@@ -33,8 +33,11 @@ def stage(name: str, folder: Path, *, subject: str, command: str) -> Iterator[No
         yield
     except Exception as error:
         sentence = str(error) if isinstance(error, UserError) else f"unexpected {type(error).__name__}: {error}"
-        with suppress(StorageError, OSError):
-            write_json(failure, {**record, "sentence": sentence})
+        outcome = {"outcome": STOPPED} if isinstance(error, StoppedError) else {}
+        # A folder that was removed meanwhile must not come back with nothing but this word.
+        if Path(folder).is_dir():
+            with suppress(StorageError, OSError):
+                write_json(failure, {**record, **outcome, "sentence": sentence})
         raise
     finally:
         _remove_own(begun, record["id"])

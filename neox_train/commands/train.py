@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from neox_train.commands.stage import stage
+from neox_train.config.layout import RunFolder
 from neox_train.errors import ConfigError
 
 _LOCAL = Path("cluster_profiles/local/cluster.yaml")
@@ -35,8 +37,7 @@ def train(
     The same command continues an interrupted training from its newest complete checkpoint.
     """
     from neox_train.cluster.environment import allow_changes
-    from neox_train.cluster.submission import train_run
-    from neox_train.config.layout import RunFolder
+    from neox_train.cluster.submission import accept_config, train_run
     from neox_train.config.merge import parse_override
     from neox_train.config.run import resolve_files
     from neox_train.config.support import require_trainable
@@ -55,11 +56,22 @@ def train(
     config = resolve_files(files, facts, overrides={**overrides, **own})
     for sentence in config.notices:
         typer.echo(f"note: {sentence}", err=True)
-    command = f"neox-train train {' '.join(map(str, files))} --run-dir {folder.path}"
+    command = _same_command(files, folder, processes, cluster, override or [])
+    # While the files and lines that the keys were written on are known; a refusal leaves the run's folder as it is.
+    require_trainable(config, facts)
+    config = config.with_vocab_size(vocab_size)
+    accept_config(folder, facts, 1, config)
     with stage("train", folder.path, subject=f"run {folder.name}", command=command):
-        # Before a rank starts, while the files and lines that the keys were written on are known.
-        require_trainable(config, facts)
-        train_run(folder, facts, 1, config=config.with_vocab_size(vocab_size))
+        train_run(folder, facts, 1, config=config)
+
+
+def _same_command(
+    files: list[Path], folder: RunFolder, processes: int | None, cluster: Path | None, override: list[str]
+) -> str:
+    words = ["neox-train", "train", *map(str, files), "--run-dir", str(folder.path)]
+    words += ["--processes", str(processes)] if processes else []
+    words += ["--cluster", str(cluster)] if cluster else []
+    return shlex.join([*words, *(word for text in override for word in ("--override", text))])
 
 
 def _folder_of(save: str | None) -> Path:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 FAILURE_NAME = "failure.json"
 """Why the last stage in a folder failed."""
+STOPPED = "stopped"
+"""Its ``outcome`` where a signal asked for the end: nothing failed."""
 STAGE_NAME = "stage.json"
 """The stage that works in a folder now."""
 

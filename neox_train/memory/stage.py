@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,20 @@ from neox_train.memory.wording import word_remedies
 
 
 def estimate_run(
-    pipeline: Pipeline, name: str, cluster: Cluster, results: Path, *, force: bool = False
+    pipeline: Pipeline,
+    name: str,
+    cluster: Cluster,
+    results: Path,
+    *,
+    force: bool = False,
+    accept: Callable[[RunFolder, NeoxConfig], None] = lambda run, config: None,
 ) -> tuple[NeoxConfig, MemoryEstimate]:
     """Resolve the run ``name``, estimate it, and write config.yml, memory.json, memory.png, then estimated.json.
 
     The marker is written last, and only for a run that passes the gate or is forced; call ``require_passed`` with the
-    result to refuse the others. Raises ConfigError or NotBuiltError for a run this cluster cannot train, and
-    LockHeldError for one that trains now with another configuration.
+    result to refuse the others. ``accept`` raises where the run's folder must stay as it is. Raises ConfigError or
+    NotBuiltError for a run this cluster cannot train, and LockHeldError for one that trains now with another
+    configuration.
     """
     run = RunFolder.of(results, name)
     with storage_errors(run.estimated):
@@ -37,6 +45,7 @@ def estimate_run(
     manifest = load_manifest(dataset.path)
     config = resolve_run(pipeline, name, cluster, results, vocab_size=manifest.vocab_size)
     require_trainable(config, cluster)
+    accept(run, config)
     estimate = estimate_memory(config, cluster, read_calibration(results, cluster.name))
     write_run_config(run, config)
     write_json(run.memory_json, {"run": name, "forced": force, **estimate.to_dict()})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 
 from neox_train.checkpoint.manifest import Manifest, World
 from neox_train.checkpoint.resume import check_resume
+from neox_train.checkpoint.table import build_table
+from neox_train.config.architecture import Architecture
 from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
 from neox_train.errors import CheckpointError
@@ -100,3 +103,21 @@ def test_another_dataset_or_tokenizer_is_refused_unless_allowed(manifest: Manife
     with pytest.raises(CheckpointError, match=f"--allow-change {name}"):
         check_resume(manifest, load(cases), digests)
     assert len(check_resume(manifest, load(cases), digests, [name])) == 1
+
+
+def test_weights_of_other_shapes_cannot_be_allowed(cases: Path) -> None:
+    config = load(cases)
+    table = build_table(Architecture.from_config(config))
+    saved = replace(saved_with(config), parameters=table)
+    wider = load(cases, hidden_size=128)
+    for allowed in ((), ("hidden_size", "ffn_width")):
+        with pytest.raises(CheckpointError) as refusal:
+            check_resume(saved, wider, DIGESTS, allowed)
+        assert "hidden_size 64 (now 128)" in str(refusal.value)
+        assert "word_embeddings.weight 251x64, now 251x128" in str(refusal.value)
+        assert "new name" in str(refusal.value) and "--allow-change" not in str(refusal.value)
+    with pytest.raises(CheckpointError, match=r"position_embeddings\.weight absent, now 64x64"):
+        check_resume(saved, load(cases, pos_emb="learned"), DIGESTS, ("pos_emb",))
+    # A key that leaves the shapes alone is the user's to allow.
+    (notice,) = check_resume(saved, load(cases, rotary_pct=0.5), DIGESTS, ("rotary_pct",))
+    assert notice.endswith("rotary_pct 0.5 in place of 0.25, as allowed")

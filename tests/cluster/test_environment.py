@@ -13,6 +13,7 @@ from neox_train.cluster.environment import (
 )
 from neox_train.config.cluster import Cluster
 from neox_train.config.variables import ALLOW_CHANGE
+from neox_train.errors import ConfigError
 
 INHERITED = dict(
     line.split("=", 1)
@@ -72,3 +73,12 @@ def test_allowed_changes_reach_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ALLOW_CHANGE not in job_variables(Cluster())
     allow_changes(["weight_decay", "dataset"])
     assert job_variables(Cluster())[ALLOW_CHANGE] == "weight_decay,dataset"
+
+
+def test_a_name_that_cannot_be_allowed_is_refused_with_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ALLOW_CHANGE, raising=False)
+    with pytest.raises(ConfigError, match="--allow-change: hiden_size is not a known key; did you mean hidden_size"):
+        allow_changes(["dataset", "hiden_size"])
+    assert ALLOW_CHANGE not in os.environ
+    allow_changes(["dataset", "tokenizer", "weight_decay", "ffn_width"])
+    assert os.environ[ALLOW_CHANGE] == "dataset,tokenizer,weight_decay,ffn_width"

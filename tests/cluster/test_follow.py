@@ -1,4 +1,6 @@
 import json
+import shutil
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from neox_train.cluster.rank_record import FINISHED, RankRecord, record_file
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.stop_signals import StopSignals
 from neox_train.config.layout import RunFolder
+from neox_train.errors import StorageError
 from neox_train.files import write_json
 
 
@@ -37,7 +40,7 @@ class QueuedJob:
         self.begin(start=1, at=9000.0, outcome=FINISHED, ended=9100.0)
         return JobState(ENDED)
 
-    def begin(self, *, start: int, at: float, outcome: str, ended: float) -> None:
+    def begin(self, *, start: int, at: float, outcome: str, ended: float | None) -> None:
         for rank in range(self.processes):
             record = RankRecord(rank, "node", 1, start, at + rank, outcome=outcome, ended=ended)
             write_json(record_file(self.folder, self.job_id, rank, start), asdict(record))
@@ -75,3 +78,61 @@ def test_steps_are_counted_by_the_clock_of_the_ranks(tmp_path: Path, offset_seco
         follower = Follower(run, QueuedJob(tmp_path / "logs"), ledger, 20, Reporter("a"), signals)  # type: ignore[arg-type]
         follower.follow()
     assert follower.steps == (2, 5)
+
+
+class LocalRanks(QueuedJob):
+    """Ranks on this machine, which live until they are ended; ``happen`` is what befalls them at the second look."""
+
+    survives_launcher = False
+
+    def __init__(self, folder: Path, happen: Callable[[], None]) -> None:
+        super().__init__(folder)
+        self.happen = happen
+        self.ended = 0
+        self.error: BaseException | None = None
+
+    def state(self) -> JobState:
+        self.polls += 1
+        if self.polls == 2:
+            self.happen()
+        assert self.polls < 10, "nobody noticed"
+        return JobState("running")
+
+    def ends_with_its_first_rank(self) -> bool:
+        return False
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+def follow_ranks(run: RunFolder, happen: Callable[[], None]) -> LocalRanks:
+    ledger = Ledger(run.ledger)
+    ledger.add(Attempt(1, "a-1", "local", "here", 1, 2, "logs/attempt-0001", 1000.0, state=RUNNING, job_id="17"))
+    job = LocalRanks(run.path / "logs" / "attempt-0001", happen)
+    job.begin(start=0, at=5000.0, outcome="running", ended=None)
+    with StopSignals() as signals, pytest.raises((StorageError, ZeroDivisionError)) as error:
+        Follower(run, job, ledger, 20, Reporter("a"), signals).follow()  # type: ignore[arg-type]
+    job.error = error.value
+    return job
+
+
+def test_a_removed_folder_ends_the_ranks_in_a_sentence(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+    job = follow_ranks(run, lambda: shutil.rmtree(run.path))
+    assert job.ended == 1
+    assert f"{run.path} was removed while the run trained, so its ranks were ended" in str(job.error)
+    assert not run.path.exists()
+
+
+def test_a_lost_ledger_alone_is_no_removed_folder(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+    ledger = Ledger(run.ledger)
+    assert not ledger.is_there()
+    ledger.add(Attempt(1, "a-1", "local", "here", 1, 2, "logs/attempt-0001", 1000.0, state=RUNNING, job_id="17"))
+    run.ledger.unlink()
+    assert ledger.is_there()
+
+
+def test_ranks_do_not_outlive_a_fault_of_their_follower(tmp_path: Path) -> None:
+    job = follow_ranks(RunFolder(tmp_path / "run"), lambda: print(1 / 0))
+    assert job.ended == 1

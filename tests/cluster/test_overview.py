@@ -21,7 +21,9 @@ def test_a_living_run_and_one_whose_follower_is_gone(tmp_path: Path, cases: Path
     with hold_lock(run.lock):
         state = describe_run(run)
     assert (state.state, state.steps, state.loss, state.job_id) == ("training", "7", 3.5, "17")
-    assert describe_run(run).state == "training, not followed"
+    # Ranks on one machine end with the command that started them; a Slurm job goes on.
+    assert describe_run(run).state == "interrupted"
+    assert "the same command continues" in describe_run(run).note
     write_config(load_config([cases / "base.yml", cases / "optimizer.yml"], world_size=1), run.config_file)
     assert describe_run(run).steps == "7/20"
     run.config_file.write_text("train_iters: [\n")
@@ -36,6 +38,9 @@ def test_stages_and_failures(tmp_path: Path) -> None:
     assert describe_run(run).state == "estimated"
     run.failure.write_text(json.dumps({"stage": "train", "sentence": "the disk is full"}))
     assert (describe_run(run).state, describe_run(run).note) == ("train failed", "the disk is full")
+    stopped = {"stage": "train", "sentence": "run a stopped at step 7 of 20", "outcome": "stopped"}
+    run.failure.write_text(json.dumps(stopped))
+    assert (describe_run(run).state, describe_run(run).note) == ("stopped", "run a stopped at step 7 of 20")
     run.failure.unlink()
     run.trained.write_text("{}")
     run.converted.write_text("{}")

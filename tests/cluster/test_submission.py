@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from neox_train.cluster.overview import describe_run
 from neox_train.config.layout import DatasetFolder, RunFolder
 from tests.cluster.trainings import (
     STEPS,
@@ -66,11 +67,13 @@ def test_killed_rank_killed_launcher_second_launcher_and_a_stop(
     # Asked to stop, the ranks save at a step boundary: not a step is lost.
     second.process.send_signal(signal.SIGTERM)
     code, text = second.wait()
-    assert code == 6, text
+    assert code == 128 + signal.SIGTERM, text
     assert "follow" in text
-    assert "saved and stopped by SIGTERM" in text
-    assert "the same command continues" in text
     stopped_at = steps_logged(run)[-1]
+    (last,) = [line for line in text.splitlines() if line.startswith("stopped: ")]
+    assert f"after step {stopped_at} of {STEPS}: saved and stopped by SIGTERM" in last
+    assert f"the same command continues from step_{stopped_at:08}" in last
+    assert describe_run(run).state == "stopped"
     assert (run.checkpoints / f"step_{stopped_at:08}" / "manifest.json").is_file()
 
     code, text = start_training(run, dataset).wait()
@@ -85,8 +88,9 @@ def test_killed_rank_killed_launcher_second_launcher_and_a_stop(
 def test_a_finished_run_launches_nothing(dataset: DatasetFolder, undisturbed: RunFolder) -> None:
     before = attempts(undisturbed)
     undisturbed.trained.unlink()
-    code, text = start_training(undisturbed, dataset).wait()
+    code, text = start_training(undisturbed, dataset, train_iters=STEPS - 10, lr_decay_iters=STEPS - 10).wait()
     assert code == 0, text
+    assert f"trained to step {STEPS}, which is past `train_iters: {STEPS - 10}`" in text
     assert undisturbed.trained.is_file()
     assert attempts(undisturbed) == before
 

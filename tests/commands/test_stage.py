@@ -1,9 +1,10 @@
+import shutil
 from pathlib import Path
 
 import pytest
 
 from neox_train.commands.stage import stage
-from neox_train.errors import DataError
+from neox_train.errors import DataError, StoppedError
 from neox_train.files import read_json
 
 
@@ -44,3 +45,18 @@ def test_a_folder_that_takes_no_file_does_not_hide_the_error(tmp_path: Path) -> 
     blocked.write_text("")
     with pytest.raises(DataError), stage("tokenize", blocked, subject="dataset a", command="x"):
         raise DataError("the real reason")
+
+
+def test_a_stop_is_told_from_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(StoppedError), stage("train", tmp_path, subject="run a", command="again"):
+        raise StoppedError("run a after step 5 of 20: saved and stopped by SIGTERM", 15)
+    assert read_json(tmp_path / "failure.json")["outcome"] == "stopped"
+    assert StoppedError("", 2).exit_code == 130
+
+
+def test_a_folder_removed_during_the_work_does_not_come_back_with_its_failure_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(DataError), stage("train", folder, subject="run a", command="again"):
+        shutil.rmtree(folder)
+        raise DataError("the folder is gone")
+    assert not folder.exists()

@@ -7,9 +7,16 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner
 
+from neox_train.checkpoint.manifest import Manifest, World, write_manifest
+from neox_train.checkpoint.table import build_table
 from neox_train.commands.train import register
+from neox_train.config.architecture import Architecture
+from neox_train.config.layout import RunFolder
+from neox_train.config.load import write_config
+from neox_train.data.identity import identify_data
+from neox_train.errors import UserError
 from tests.config.files import TINY
-from tests.training.synthetic import write_dataset
+from tests.training.synthetic import CASES, resolve, write_dataset
 
 
 def test_what_is_not_built_is_refused_with_its_line_before_anything_starts(tmp_path: Path) -> None:
@@ -22,3 +29,38 @@ def test_what_is_not_built_is_refused_with_its_line_before_anything_starts(tmp_p
     assert result.exit_code != 0
     assert f"{file}, line 2: moe_num_experts: 8" in str(result.exception)
     assert not (tmp_path / "run" / "logs").exists()
+
+
+def test_a_refused_command_leaves_a_trained_runs_folder_as_it_was(tmp_path: Path) -> None:
+    app = typer.Typer()
+    register(app)
+    dataset = write_dataset(tmp_path / "data", train_tokens=500, validation_tokens=200)
+    run = RunFolder(tmp_path / "run")
+    config = resolve(dataset, run)
+    write_config(config, run.config_file)
+    write_manifest(
+        run.checkpoints / "step_00000020",
+        Manifest(
+            step=20,
+            world=World(size=1, dp=1),
+            parameters=build_table(Architecture.from_config(config)),
+            files={},
+            digests=dict(identify_data(config)),
+            training_relevant=config.training_relevant(),
+        ),
+    )
+    run.trained.write_text("{}")
+    files = [str(CASES / "base.yml"), str(CASES / "optimizer.yml"), "--run-dir", str(run.path)]
+    options = ["--override", f"data_path={dataset.path}", "--override", "make_vocab_size_divisible_by=16"]
+    before = snapshot(tmp_path)
+    for change in ("weight_decay=0.2", "hidden_size=128", "moe_num_experts=8", "model_parallel_size=3"):
+        result = CliRunner().invoke(app, [*files, *options, "--override", change])
+        assert isinstance(result.exception, UserError), result.exception
+        assert change.split("=")[0] in str(result.exception)
+        assert snapshot(tmp_path) == before, change
+
+
+def snapshot(folder: Path) -> dict[Path, tuple[int, bytes]]:
+    """Time of change and content of every file but locks, which are empty."""
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(".lock")]
+    return {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in files}

@@ -12,8 +12,9 @@ import yaml
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.pipeline import Pipeline, load_pipeline
+from neox_train.config.schema import NeoxConfig
 from neox_train.data.manifest import Split, make_manifest
-from neox_train.errors import ConfigError, DataError, DoesNotFitError, NotBuiltError
+from neox_train.errors import CheckpointError, ConfigError, DataError, DoesNotFitError, NotBuiltError
 from neox_train.files import sha256_file
 from neox_train.memory.stage import estimate_run, require_passed
 from tests.memory.plans import CASES, VOCAB_SIZE, make_cluster
@@ -128,3 +129,17 @@ def test_a_missing_dataset_is_named(tmp_path: Path) -> None:
     DatasetFolder.of(results, "text").manifest.unlink()
     with pytest.raises(DataError, match=r"datasets/text"):
         estimate_run(pipeline, "tiny", make_cluster(), results)
+
+
+def test_a_run_that_is_not_accepted_keeps_its_files(tmp_path: Path) -> None:
+    pipeline, results, run = _load(tmp_path)
+    estimate_run(pipeline, "tiny", make_cluster(), results)
+    before = {file: file.read_bytes() for file in (run.config_file, run.memory_json, run.memory_png)}
+
+    def refuse(asked: RunFolder, config: NeoxConfig) -> None:
+        raise CheckpointError(f"{asked.name}: hidden_size is {config.hidden_size} now")
+
+    pipeline = load_pipeline(write_pipeline(tmp_path, hidden_size=128))
+    with pytest.raises(CheckpointError, match="hidden_size is 128 now"):
+        estimate_run(pipeline, "tiny", make_cluster(), results, accept=refuse)
+    assert {file: file.read_bytes() for file in before} == before
