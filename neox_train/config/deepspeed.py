@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from neox_train.config.compression import choose_communication_type
+from neox_train.config.refusals import drop_refused
 from neox_train.config.schema import NeoxConfig
 
 _FP16_KEYS = (
@@ -32,7 +33,7 @@ def deepspeed_json(config: NeoxConfig) -> dict[str, Any]:
         "train_micro_batch_size_per_gpu": config.train_micro_batch_size_per_gpu,
         "gradient_accumulation_steps": config.gradient_accumulation_steps,
         "gradient_clipping": config.gradient_clipping,
-        "zero_optimization": copy.deepcopy(dict(config.zero_optimization or {})),
+        "zero_optimization": copy.deepcopy(drop_refused("zero_optimization", dict(config.zero_optimization or {}))),
         "zero_allow_untested_optimizer": True,
         "steps_per_print": config.steps_per_print,
         "prescale_gradients": config.prescale_gradients,

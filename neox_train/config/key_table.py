@@ -22,7 +22,7 @@ from neox_train.config.support import SUPPORTED
 _STATUS = {
     "implemented": "in force",
     "harmless": "accepted, without effect here",
-    "refused": "known, not built: training refuses any value but the default",
+    "refused": "refused: known, not built; training accepts the default and values that switch nothing on",
     "derived": "computed from other keys",
 }
 

@@ -20,8 +20,11 @@ def harmless(default: Any, meaning: str, **rules: Any) -> Any:
     return _declare("harmless", default, meaning, rules)
 
 
-def refused(default: Any, meaning: str, *, remedy: str = "", inactive: tuple[Any, ...] = (), **rules: Any) -> Any:
-    """A known key that is not built: loads, but training refuses any value but the default and ``inactive``."""
+def refused(default: Any, meaning: str, *, remedy: str, inactive: tuple[Any, ...] = (), **rules: Any) -> Any:
+    """A known key that is not built: loads, but training refuses it unless its value means "off".
+
+    Off are the default, ``inactive``, and for a key that is absent by default what ``is_off`` says.
+    """
     extra = {"remedy": remedy, "inactive": [default, *inactive]}
     return _declare("refused", default, meaning, rules, extra)
 
@@ -54,8 +57,20 @@ def read_remedy(field: FieldInfo) -> str:
 
 def is_inactive(field: FieldInfo, value: Any) -> bool:
     """Whether a refused key's value switches nothing on."""
+    if field.default is None and is_off(value):
+        return True
     inactive = _extra(field).get("inactive", [])
     return any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in inactive)
+
+
+def is_off(value: Any) -> bool:
+    """Whether a value of a key that is absent by default switches nothing on.
+
+    ``false``, ``{}``, ``[]``, an empty text, ``{enabled: false}``, and DeepSpeed's ``{device: none}``.
+    """
+    if isinstance(value, dict):
+        return not value or value.get("enabled") is False or ("device" in value and value["device"] in (None, "none"))
+    return value is None or value is False or value in ("", [])
 
 
 def _extra(field: FieldInfo) -> dict[str, Any]:

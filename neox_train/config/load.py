@@ -67,7 +67,7 @@ def resolve_document(document: Document, *, world_size: int | None = None) -> Ne
     config._places = document.places
     if "data_parallel_size" in written:
         return config
-    return config.with_notices(*renamed, *list_notices(config))
+    return config.with_notices(*renamed, *list_notices(config, keys))
 
 
 def write_config(config: NeoxConfig, path: Path | str) -> None:

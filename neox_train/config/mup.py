@@ -33,7 +33,12 @@ def derive_mup_base(keys: NeoxKeys) -> int | None:
 
 
 def _read_base_width(path: Path) -> int:
-    """The width of the word embeddings in a file of the mup package: ``{name: [sizes, null where not a width]}``."""
+    """The width of the word embeddings in a file of the mup package: ``{name: [sizes, null where not a width]}``.
+
+    GPT-NeoX writes one file a rank and puts the rank behind the name, so that ``PATH.0`` is found by PATH too.
+    """
+    if not path.exists():
+        path = _of_rank_0(path) if _of_rank_0(path).exists() else path
     try:
         shapes: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -50,6 +55,10 @@ def _read_base_width(path: Path) -> int:
         )
     (width,) = widths
     return int(width)
+
+
+def _of_rank_0(path: Path) -> Path:
+    return path.with_name(f"{path.name}.0")
 
 
 def _is_table(shapes: object) -> bool:

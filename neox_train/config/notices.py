@@ -1,54 +1,34 @@
-"""Sentences printed once: keys that are set without effect, and numbers that act otherwise than in GPT-NeoX."""
+"""Sentences printed once: keys that are set without effect, and numbers that act otherwise than one may think."""
 
 from __future__ import annotations
 
+from neox_train.config.architecture import GATED_ACTIVATIONS
 from neox_train.config.fp8 import FP8_PARAMETERS, uses_fp8
 from neox_train.config.keys import read_status
+from neox_train.config.reader import show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
+from neox_train.config.voids import list_voids
 
 
-def list_notices(config: NeoxConfig) -> list[str]:
-    """One sentence for each thing a person should know about the configuration."""
+def list_notices(config: NeoxConfig, written: NeoxKeys) -> list[str]:
+    """One sentence for each thing a person should know; ``written`` holds the keys before anything was derived."""
     return [
-        *_list_harmless(config),
-        *_note_sparsity(config),
-        *_note_without_effect(config),
+        *_list_harmless(config, written),
+        *list_voids(config),
         *_note_fp8(config),
         *_note_clipping(config),
+        *_note_gated_width(config),
+        *_note_unreached(config),
     ]
 
 
-def _list_harmless(config: NeoxConfig) -> list[str]:
+def _list_harmless(config: NeoxConfig, written: NeoxKeys) -> list[str]:
     sentences = []
     for name, field in NeoxKeys.model_fields.items():
         if name not in config.places or name in FP8_PARAMETERS or read_status(field) != "harmless":
             continue
-        if getattr(config, name) != field.get_default(call_default_factory=True):
+        if getattr(written, name) != field.get_default(call_default_factory=True):
             sentences.append(f"{config.places[name]}: {name} has no effect here: {field.description}")
-    return sentences
-
-
-def _note_sparsity(config: NeoxConfig) -> list[str]:
-    if "sparsity_config" not in config.places or not config.sparsity_config or "local" in config.attention_layers:
-        return []
-    return [f"{config.places['sparsity_config']}: sparsity_config has no effect here: no layer is local"]
-
-
-def _note_without_effect(config: NeoxConfig) -> list[str]:
-    """Switches that another key leaves nothing to do."""
-    kept = (not config.checkpoint_activations, "checkpoint_activations is false")
-    alone = (config.model_parallel_size == 1, "model_parallel_size is 1")
-    reasons = {
-        "partition_activations": [kept, alone, (config.sequence_parallel, "sequence_parallel shares them out already")],
-        "checkpoint_in_cpu": [kept],
-        "sequence_parallel": [alone],
-        "sliding_window_width": [(set(config.attention_layers) == {"local"}, "every layer is local")],
-    }
-    sentences = []
-    for name, candidates in reasons.items():
-        reason = next((reason for holds, reason in candidates if holds), None)
-        if reason and name in config.places and getattr(config, name):
-            sentences.append(f"{config.places[name]}: {name} has no effect here: {reason}")
     return sentences
 
 
@@ -69,3 +49,39 @@ def _note_clipping(config: NeoxConfig) -> list[str]:
         "gradient_clipping 1.0 is in force; GPT-NeoX drops this one value and trains without clipping, "
         "which is gradient_clipping: 0 here"
     ]
+
+
+def _note_gated_width(config: NeoxConfig) -> list[str]:
+    """GPT-NeoX's convention, by which three gated matrices hold as many numbers as two plain ones."""
+    if config.activation not in GATED_ACTIVATIONS:
+        return []
+    if config.expansion_factor is not None:
+        source, size = "expansion_factor", int(config.expansion_factor * config.hidden_size)
+        told = f"expansion_factor {show_value(config.expansion_factor)}"
+    else:
+        source, size = "intermediate_size", config.intermediate_size or 4 * config.hidden_size
+        told = f"intermediate_size {size}" + ("" if config.intermediate_size else " (4 x hidden_size)")
+    place = config.places.get(source) or config.places.get("activation")
+    return [
+        (f"{place}: " if place else "")
+        + f"{told} gives activation {config.activation} a gated width of {config.ffn_width}, as in GPT-NeoX; "
+        f"for a width W write intermediate_size: 3 x W ({3 * size} for {size})"
+    ]
+
+
+def _note_unreached(config: NeoxConfig) -> list[str]:
+    """Numbers beyond what they count."""
+    sentences = []
+    beyond = [step for step in config.extra_save_iters or () if step > (config.train_iters or step)]
+    if beyond and "extra_save_iters" in config.places:
+        sentences.append(
+            f"{config.places['extra_save_iters']}: extra_save_iters {', '.join(map(str, beyond))} lie beyond "
+            f"train_iters {config.train_iters} and are not reached"
+        )
+    together = config.checkpoint_num_layers
+    if config.checkpoint_activations and together > config.num_layers and "checkpoint_num_layers" in config.places:
+        sentences.append(
+            f"{config.places['checkpoint_num_layers']}: checkpoint_num_layers {together} is more than num_layers "
+            f"{config.num_layers}: all layers are recomputed together"
+        )
+    return sentences

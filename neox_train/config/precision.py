@@ -18,7 +18,7 @@ FP16_DEFAULTS: dict[str, Any] = {
 }
 """DeepSpeed's defaults, written out; loss_scale 0 is dynamic."""
 
-_WITHOUT_EFFECT = ("fp16", "type")
+WITHOUT_EFFECT = ("fp16", "type")
 """Keys of old GPT-NeoX files inside the block; ``enabled`` alone decides."""
 
 
@@ -49,5 +49,5 @@ def fill_fp16(fp16: dict[str, Any] | None, precision: Precision) -> dict[str, An
     """The fp16 block with every default written out; as it was when fp16 is not in force."""
     if precision != "fp16":
         return fp16
-    written = {key: value for key, value in (fp16 or {}).items() if key not in _WITHOUT_EFFECT}
+    written = {key: value for key, value in (fp16 or {}).items() if key not in WITHOUT_EFFECT}
     return {**FP16_DEFAULTS, **written, "enabled": True}

@@ -9,10 +9,11 @@ from neox_train.config.compression import list_compression_problems, list_sparse
 from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.config.hardware import require_hardware
 from neox_train.config.implementations import Implementations
-from neox_train.config.keys import is_inactive, read_remedy, read_status
-from neox_train.config.one_bit import ONE_BIT_TYPES, uses_one_bit
+from neox_train.config.keys import is_inactive, is_off, read_remedy, read_status
+from neox_train.config.one_bit import ONE_BIT_TYPES
 from neox_train.config.reader import find_place, show_value
 from neox_train.config.reduction import list_reduction_problems
+from neox_train.config.refusals import list_block_refusals
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.config.zeropp import list_zeropp_problems
 from neox_train.errors import ConfigError, NotBuiltError
@@ -70,21 +71,14 @@ EIGHT_BIT_TYPES = ("adam", "adamw", "lion")
 """Optimizers whose states can be kept in 8 bits."""
 
 _ADAM_KINDS = ("adam", "adamw", "cpu_adam", "cpu_torch_adam")
-_CHOICES_OF_IMPLEMENTATION = ("torch_adam", "adam_w_mode", "bias_correction")
-"""Parameters of Adam that may say what is done anyway."""
-_BACKEND = ("comm_backend_name", "cuda_aware")
-"""Parameters of 1-bit optimizers that choose a library for the exchange, which is this project's own."""
+PASSED_OVER_PARAMS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_ADAM_KINDS, ("torch_adam", "adam_w_mode", "bias_correction")),
+    **dict.fromkeys(ONE_BIT_TYPES.values(), ("comm_backend_name", "cuda_aware")),
+}
+"""Parameters without effect: of Adam those that say what is done anyway, of 1-bit optimizers those that choose a
+library for the exchange, which is this project's own."""
 _LAYERS = ("global", "flash", "local")
 _LOCAL_WINDOW = ("block", "num_local_blocks", "num_sliding_window_blocks")
-_BLOCKS_REFUSED = (
-    "offload_optimizer",
-    "offload_param",
-    "cpu_offload",
-    "cpu_offload_param",
-    "zenflow",
-    "zero_quantized_nontrainable_weights",
-    "zeropp_loco_param",
-)
 
 
 def list_unsupported(config: NeoxConfig) -> list[str]:
@@ -93,7 +87,7 @@ def list_unsupported(config: NeoxConfig) -> list[str]:
         *_list_refused(config),
         *_list_outside_table(config),
         *_list_optimizer(config),
-        *_list_zero(config),
+        *list_block_refusals(config, "zero_optimization"),
         *list_zeropp_problems(config),
         *_list_recomputation(config),
         *_list_transformer_engine(config),
@@ -109,8 +103,7 @@ def _list_refused(config: NeoxConfig) -> list[str]:
     for name, field in NeoxKeys.model_fields.items():
         value = getattr(config, name)
         if read_status(field) == "refused" and not is_inactive(field, value):
-            remedy = read_remedy(field)
-            problems.append(f"{name}: {show_value(value)}" + (f" ({remedy})" if remedy else ""))
+            problems.append(f"{name}: {show_value(value)} ({read_remedy(field)})")
     return problems
 
 
@@ -119,10 +112,12 @@ def _list_outside_table(config: NeoxConfig) -> list[str]:
     for name, values in SUPPORTED.items():
         if getattr(config, name) not in values:
             known = ", ".join(str(value) for value in values)
-            problems.append(f"{_WRITTEN_AS.get(name, name)}: {show_value(getattr(config, name))} (built: {known})")
+            problems.append(
+                f"{_WRITTEN_AS.get(name, name)}: {show_value(getattr(config, name))} (built: {known}; set one of them)"
+            )
     strange = sorted(set(config.attention_layers) - set(_LAYERS))
     if strange:
-        problems.append(f"attention_config: {', '.join(strange)} (built: {', '.join(_LAYERS)})")
+        problems.append(f"attention_config: {', '.join(strange)} (built: {', '.join(_LAYERS)}; set one of them)")
     return problems
 
 
@@ -130,13 +125,12 @@ def _list_optimizer(config: NeoxConfig) -> list[str]:
     kind = config.optimizer_type
     if kind not in OPTIMIZER_PARAMS:
         return []
-    passed_over = _CHOICES_OF_IMPLEMENTATION if kind in _ADAM_KINDS else _BACKEND if uses_one_bit(config) else ()
-    read = (*OPTIMIZER_PARAMS[kind], *passed_over)
+    read = (*OPTIMIZER_PARAMS[kind], *PASSED_OVER_PARAMS.get(kind, ()))
     params = (config.optimizer or {}).get("params", {})
     problems = [
         f"optimizer.params.{name}: {show_value(value)} of {kind} (remove it; read: {', '.join(OPTIMIZER_PARAMS[kind])})"
         for name, value in params.items()
-        if name not in read
+        if name not in read and not is_off(value)
     ]
     if kind in _ADAM_KINDS:
         problems += [
@@ -148,11 +142,11 @@ def _list_optimizer(config: NeoxConfig) -> list[str]:
             if params.get(name) is False
         ]
     if config.use_bnb_optimizer and kind not in EIGHT_BIT_TYPES:
-        problems.append(f"use_bnb_optimizer with optimizer.type {kind} (built: Adam, Lion)")
+        problems.append(f"use_bnb_optimizer with optimizer.type {kind} (set optimizer.type: Adam or Lion)")
     if config.bnb_paged and not config.use_bnb_optimizer:
         problems.append("bnb_paged: true without use_bnb_optimizer (set it to true)")
     if config.use_mup and kind not in ("adam", "adamw"):
-        problems.append(f"use_mup with optimizer.type {kind} (built: Adam)")
+        problems.append(f"use_mup with optimizer.type {kind} (set optimizer.type: Adam)")
     if config.use_mup and config.te_mha:
         problems.append("use_mup with te_mha (set te_mha: false)")
     if kind == "muon":
@@ -167,11 +161,6 @@ def _list_muon(config: NeoxConfig) -> list[str]:
     return []
 
 
-def _list_zero(config: NeoxConfig) -> list[str]:
-    zero = dict(config.zero_optimization or {})
-    return [f"zero_optimization.{name}" for name in _BLOCKS_REFUSED if zero.get(name)]
-
-
 def _list_recomputation(config: NeoxConfig) -> list[str]:
     if config.checkpoint_granularity == "selective" and not config.checkpoint_activations:
         return ["checkpoint_granularity: selective without checkpoint_activations (set it to true)"]
@@ -184,6 +173,8 @@ def _list_transformer_engine(config: NeoxConfig) -> list[str]:
     problems = []
     if config.pipe_parallel_size > 1:
         problems.append("te_* layers with pipe_parallel_size above 1 (set 1)")
+    if config.precision == "fp32":
+        problems.append("te_* layers with precision fp32, in which none was run (set precision: bfloat16)")
     if config.zero_stage == 3:
         problems.append("te_* layers with zero_optimization.stage 3 (set 0, 1 or 2)")
     if config.te_mha or config.te_layernorm_mlp:
@@ -210,10 +201,13 @@ def _list_attention(config: NeoxConfig) -> list[str]:
         }
         problems += [f"{name} with te_mha (set te_mha: false)" for name, is_set in chosen.items() if is_set]
     if config.use_qk_layernorm and config.num_kv_heads not in (None, config.num_attention_heads):
-        problems.append("use_qk_layernorm with num_kv_heads below num_attention_heads (one norm serves both)")
+        problems.append(
+            "use_qk_layernorm with num_kv_heads below num_attention_heads "
+            "(one norm serves both; set use_qk_layernorm: false)"
+        )
     strange = sorted(set(config.sparsity_config) - set(_LOCAL_WINDOW))
     if "local" in config.attention_layers and strange:
-        problems.append(f"sparsity_config.{', '.join(strange)} (built: {', '.join(_LOCAL_WINDOW)})")
+        problems.append(f"sparsity_config.{', '.join(strange)} (built: {', '.join(_LOCAL_WINDOW)}; remove it)")
     return problems
 
 
@@ -237,7 +231,7 @@ def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> Non
     if problems:
         raise NotBuiltError(f"this configuration needs what is not built yet: {'; '.join(problems)}")
     if config.train_iters is None:
-        raise ConfigError("train_iters is not set; training needs the number of optimizer steps")
+        raise ConfigError("train_iters is not set; set it to the number of optimizer steps")
     if cluster is not None:
         require_hardware(config, cluster)
         Implementations.choose(config, cluster.device)

@@ -10,6 +10,7 @@ from neox_train.config.cluster import Cluster
 from neox_train.config.deepspeed import deepspeed_json
 from neox_train.config.fp8 import uses_fp8
 from neox_train.config.implementations import Implementations
+from neox_train.config.keys import is_off
 from neox_train.config.one_bit import uses_one_bit
 from neox_train.config.precision import Precision
 from neox_train.config.schema import NeoxConfig
@@ -247,5 +248,5 @@ def _read_optimizer(config: NeoxConfig) -> OptimizerKind:
 
 def _require_covered(config: NeoxConfig) -> None:
     for key in ("offload_optimizer", "offload_param"):
-        if (config.zero_optimization or {}).get(key):
+        if not is_off((config.zero_optimization or {}).get(key)):
             raise NotBuiltError(f"zero_optimization.{key} is not covered by the memory estimate; remove it")

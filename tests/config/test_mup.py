@@ -23,6 +23,13 @@ def test_the_file_of_the_mup_package_tells_the_width(tmp_path: Path) -> None:
     assert Architecture.from_config(config).mup_width == config.hidden_size / 16
 
 
+def test_the_file_of_rank_0_is_found_by_the_name_without_the_rank(tmp_path: Path) -> None:
+    (tmp_path / "base.bsh.0").write_text(SHAPES)
+    assert load_tiny(use_mup=True, base_shapes_file=str(tmp_path / "base.bsh")).mup_base_hidden_size == 16
+    (tmp_path / "base.bsh").write_text(SHAPES.replace("16", "32"))
+    assert load_tiny(use_mup=True, base_shapes_file=str(tmp_path / "base.bsh")).mup_base_hidden_size == 32
+
+
 def test_without_use_mup_nothing_is_read(tmp_path: Path) -> None:
     config = load_tiny(base_shapes_file=str(tmp_path / "none"), mup_embedding_mult=3.0).with_vocab_size(90)
     architecture = Architecture.from_config(config)

@@ -13,8 +13,17 @@ def test_the_page_is_that_of_the_schema(repository: Path) -> None:
 def test_a_row_has_five_cells_and_every_status_occurs() -> None:
     page = render_reference()
     for line in page.splitlines():
-        if line.startswith("| `") and "## Names" not in line and line in page.split("## Names")[0]:
+        if line.startswith("| `") and "## Names" not in line and line in page.split("## Inside")[0]:
             assert line.replace("\\|", "").count("|") == 6
-    for words in ("| in force", "| accepted, without effect here", "| known, not built", "| computed from other keys"):
+    for line in page.split("## Inside", 1)[1].split("## Names")[0].splitlines():
+        if line.startswith("| `"):
+            assert line.replace("\\|", "").count("|") == 5
+    assert "| `offload_optimizer` | block or null |  | refused: offloading is not built" in page
+    for words in (
+        "| in force",
+        "| accepted, without effect here",
+        "| refused: known, not built",
+        "| computed from other keys",
+    ):
         assert words in page
-    assert "`moe_num_experts` | int | `1` | Experts of a mixture-of-experts MLP. | known, not built" in page
+    assert "`moe_num_experts` | int | `1` | Experts of a mixture-of-experts MLP. | refused: known, not built" in page

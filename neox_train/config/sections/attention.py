@@ -47,7 +47,7 @@ class AttentionKeys(BaseModel):
     bias_dropout_fusion: bool = harmless(False, "Fused bias and dropout; compiled here.")
     use_flashattn_swiglu: bool = harmless(False, "Fused SwiGLU kernel.")
     fused_kernels_build_path: str | None = harmless(None, "Folder for compiled kernels; none are compiled.")
-    fp16_lm_cross_entropy: bool = refused(False, "Loss in fp16.", remedy="the loss is computed in fp32")
+    fp16_lm_cross_entropy: bool = refused(False, "Loss in fp16.", remedy="remove it; the loss is computed in fp32")
 
 
 class OtherLayerKeys(BaseModel):
@@ -63,13 +63,20 @@ class OtherLayerKeys(BaseModel):
     mamba_selective_fp32_params: bool = harmless(True, "Mamba; read only by mamba layers.")
     mamba_use_bias_in_conv: bool = harmless(True, "Mamba; read only by mamba layers.")
     mamba_use_bias_in_linears: bool = harmless(False, "Mamba; read only by mamba layers.")
-    moe_num_experts: int = refused(1, "Experts of a mixture-of-experts MLP.", ge=1)
+    moe_num_experts: int = refused(
+        1,
+        "Experts of a mixture-of-experts MLP.",
+        remedy="remove it; a dense MLP of any intermediate_size is built",
+        ge=1,
+    )
     moe_expert_interval: int = harmless(1, "Layers between mixture layers; read only with experts.")
     moe_top_k: int = harmless(1, "Experts a token goes to; read only with experts.")
     moe_router_type: str = harmless("sinkhorn", "Router; read only with experts.")
     moe_lbl_in_fp32: bool = harmless(False, "Load-balancing loss; without effect in GPT-NeoX too.")
     moe_jitter_eps: float | None = harmless(None, "Router noise; read only with experts.")
-    soft_prompt_tuning: dict[str, Any] | None = refused(None, "Train a soft prompt only.")
+    soft_prompt_tuning: dict[str, Any] | None = refused(
+        None, "Train a soft prompt only.", remedy="remove it; all weights are trained"
+    )
 
 
 class TransformerEngineKeys(BaseModel):

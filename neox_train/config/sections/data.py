@@ -72,16 +72,23 @@ class DataKeys(BaseModel):
         "is read as one.",
     )
     pack_impl: Literal["packed", "pack_until_overflow", "unpacked"] = refused(
-        "packed", "How documents are laid into sequences."
+        "packed",
+        "How documents are laid into sequences.",
+        remedy="remove it; documents are packed back to back, document_attention: true keeps them apart",
     )
-    allow_chopped: bool = refused(True, "Cut documents at sequence ends; false is for unpacked data.")
+    allow_chopped: bool = refused(
+        True,
+        "Cut documents at sequence ends; false is for unpacked data.",
+        remedy="remove it; documents are packed back to back and cut at sequence ends",
+    )
     short_seq_prob: float = harmless(0.1, "Without effect in GPT-NeoX too.")
     eod_mask_loss: bool = implemented(
         False, "Leave the first token of the next document, predicted after an end-of-document token, out of the loss."
     )
 
 
-_LABELS = "training by preference is not built; train_label_data_paths masks tokens of plain training"
+_PREFERENCE = "remove it; training by preference is not built"
+_LABELS = f"{_PREFERENCE}, train_label_data_paths masks tokens of plain training"
 
 
 class PreferenceDataKeys(BaseModel):
@@ -96,15 +103,15 @@ class PreferenceDataKeys(BaseModel):
     test_label_data_paths: list[str] | None = implemented(
         None, ".bin/.idx files beside those of test_data_paths: labels below 0 leave their tokens out of the loss."
     )
-    train_reward_data_paths: list[str] | None = refused(None, "Rewards of training data.")
-    valid_reward_data_paths: list[str] | None = refused(None, "Rewards of validation data.")
-    test_reward_data_paths: list[str] | None = refused(None, "Rewards of test data.")
-    pos_train_data_paths: list[str] | None = refused(None, "Preferred training data.")
-    pos_valid_data_paths: list[str] | None = refused(None, "Preferred validation data.")
-    pos_test_data_paths: list[str] | None = refused(None, "Preferred test data.")
-    neg_train_data_paths: list[str] | None = refused(None, "Rejected training data.")
-    neg_valid_data_paths: list[str] | None = refused(None, "Rejected validation data.")
-    neg_test_data_paths: list[str] | None = refused(None, "Rejected test data.")
+    train_reward_data_paths: list[str] | None = refused(None, "Rewards of training data.", remedy=_PREFERENCE)
+    valid_reward_data_paths: list[str] | None = refused(None, "Rewards of validation data.", remedy=_PREFERENCE)
+    test_reward_data_paths: list[str] | None = refused(None, "Rewards of test data.", remedy=_PREFERENCE)
+    pos_train_data_paths: list[str] | None = refused(None, "Preferred training data.", remedy=_PREFERENCE)
+    pos_valid_data_paths: list[str] | None = refused(None, "Preferred validation data.", remedy=_PREFERENCE)
+    pos_test_data_paths: list[str] | None = refused(None, "Preferred test data.", remedy=_PREFERENCE)
+    neg_train_data_paths: list[str] | None = refused(None, "Rejected training data.", remedy=_PREFERENCE)
+    neg_valid_data_paths: list[str] | None = refused(None, "Rejected validation data.", remedy=_PREFERENCE)
+    neg_test_data_paths: list[str] | None = refused(None, "Rejected test data.", remedy=_PREFERENCE)
     pos_train_label_data_paths: list[str] | None = refused(None, "Labels of preferred training data.", remedy=_LABELS)
     pos_valid_label_data_paths: list[str] | None = refused(None, "Labels of preferred validation data.", remedy=_LABELS)
     pos_test_label_data_paths: list[str] | None = refused(None, "Labels of preferred test data.", remedy=_LABELS)

@@ -20,10 +20,18 @@ class LoggingKeys(BaseModel):
         None, "Peak of one GPU in TFLOP/s, for MFU; default from the cluster file.", gt=0
     )
     log_grad_norm: bool = harmless(False, "Log the gradient norm; it is always logged.")
-    log_param_norm: bool = refused(False, "Log the norm of the parameters.")
-    log_grad_pct_zeros: bool = refused(False, "Log the share of zero gradients.")
-    log_optimizer_states: bool = refused(False, "Log optimizer states.")
-    log_gradient_noise_scale: bool = refused(False, "Log the gradient noise scale.")
+    log_param_norm: bool = refused(
+        False, "Log the norm of the parameters.", remedy="remove it; metrics.jsonl has the gradient norm"
+    )
+    log_grad_pct_zeros: bool = refused(
+        False, "Log the share of zero gradients.", remedy="remove it; metrics.jsonl has the gradient norm"
+    )
+    log_optimizer_states: bool = refused(
+        False, "Log optimizer states.", remedy="remove it; metrics.jsonl has the gradient norm"
+    )
+    log_gradient_noise_scale: bool = refused(
+        False, "Log the gradient noise scale.", remedy="remove it; metrics.jsonl has the gradient norm"
+    )
     gradient_noise_scale_n_batches: int = harmless(5, "Read only with log_gradient_noise_scale.")
     gradient_noise_scale_cpu_offload: bool = harmless(False, "Read only with log_gradient_noise_scale.")
     git_hash: str | None = harmless(None, "Commit of the code; provenance.json holds it.")
@@ -33,14 +41,24 @@ class MonitorKeys(BaseModel):
     """TensorBoard, Weights & Biases, Comet."""
 
     tensorboard_dir: str | None = harmless(None, "Folder of TensorBoard files; metrics.jsonl holds the curves.")
-    use_wandb: bool | None = refused(None, "Log to Weights & Biases.", inactive=(False,))
+    use_wandb: bool | None = refused(
+        None,
+        "Log to Weights & Biases.",
+        remedy="remove it or set it to false; metrics.jsonl and the report hold the curves",
+        inactive=(False,),
+    )
     wandb_group: str | None = harmless(None, "Read only with use_wandb.")
     wandb_run_name: str | None = harmless(None, "Read only with use_wandb.")
     wandb_team: str | None = harmless(None, "Read only with use_wandb.")
     wandb_project: str = harmless("neox", "Read only with use_wandb.")
     wandb_host: str = harmless("https://api.wandb.ai", "Read only with use_wandb.")
     wandb_init_all_ranks: bool = harmless(False, "Read only with use_wandb.")
-    use_comet: bool | None = refused(None, "Log to Comet.", inactive=(False,))
+    use_comet: bool | None = refused(
+        None,
+        "Log to Comet.",
+        remedy="remove it or set it to false; metrics.jsonl and the report hold the curves",
+        inactive=(False,),
+    )
     comet_workspace: str | None = harmless(None, "Read only with use_comet.")
     comet_project: str | None = harmless(None, "Read only with use_comet.")
     comet_experiment_name: str | None = harmless(None, "Read only with use_comet.")
@@ -52,8 +70,14 @@ class MonitorKeys(BaseModel):
 class ProfilingKeys(BaseModel):
     """Profilers."""
 
-    profile: bool = refused(False, "Profile the steps from profile_step_start to profile_step_stop.")
+    profile: bool = refused(
+        False,
+        "Profile the steps from profile_step_start to profile_step_stop.",
+        remedy="remove it; metrics.jsonl has the time of every step",
+    )
     profile_step_start: int = harmless(10, "Read only with profile.")
     profile_step_stop: int = harmless(12, "Read only with profile.")
-    memory_profiling: bool = refused(False, "Record a snapshot of GPU memory.")
+    memory_profiling: bool = refused(
+        False, "Record a snapshot of GPU memory.", remedy="remove it; metrics.jsonl has the peak of GPU memory"
+    )
     memory_profiling_path: str | None = harmless(None, "Read only with memory_profiling.")

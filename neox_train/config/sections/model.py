@@ -68,7 +68,9 @@ class ModelKeys(BaseModel):
     use_bias_in_mlp: bool = implemented(True, "Biases in the MLP's two matrices.")
     hidden_dropout: float = implemented(0.0, "Dropout after attention and MLP.", ge=0, lt=1)
     attention_dropout: float = implemented(0.0, "Dropout of attention weights.", ge=0, lt=1)
-    output_layer_parallelism: Literal["column", "row"] = refused("column", "How the output matrix is cut over ranks.")
+    output_layer_parallelism: Literal["column", "row"] = refused(
+        "column", "How the output matrix is cut over ranks.", remedy="remove it; the output matrix is cut by columns"
+    )
     num_unique_layers: int | None = harmless(None, "Layer sharing; without effect in GPT-NeoX too.")
     param_sharing_style: str = harmless("grouped", "Layer sharing; without effect in GPT-NeoX too.")
 
@@ -97,7 +99,9 @@ class PositionKeys(BaseModel):
     rope_fusion: bool = harmless(False, "Fused rotary kernel.")
     rpe_num_buckets: int = harmless(32, "Buckets of pos_emb rpe.")
     rpe_max_distance: int = harmless(128, "Distance of the last bucket of pos_emb rpe.")
-    opt_pos_emb_offset: int = refused(0, "Offset of learned positions, as OPT has.")
+    opt_pos_emb_offset: int = refused(
+        0, "Offset of learned positions, as OPT has.", remedy="remove it; pos_emb: learned counts positions from 0"
+    )
 
 
 class InitialisationKeys(BaseModel):
@@ -112,10 +116,14 @@ class InitialisationKeys(BaseModel):
     mup_base_hidden_size: int | None = implemented(
         None, "New here: muP: hidden_size of the tuned model, in place of base_shapes_file.", ge=1
     )
-    coord_check: bool = refused(False, "muP: plot coordinate checks.", remedy="the project's tests make the check")
-    save_base_shapes: bool = refused(False, "muP: write base shapes.", remedy="set mup_base_hidden_size")
+    coord_check: bool = refused(
+        False, "muP: plot coordinate checks.", remedy="remove it; tests of the project make the check"
+    )
+    save_base_shapes: bool = refused(False, "muP: write base shapes.", remedy="remove it and set mup_base_hidden_size")
     base_shapes_file: str | None = implemented(
-        None, "muP: a file of the mup package, whose word embeddings tell the tuned model's hidden_size."
+        None,
+        "muP: a file of the mup package, whose word embeddings tell the tuned model's hidden_size; GPT-NeoX's name "
+        "without the rank's suffix finds FILE.0.",
     )
     mup_init_scale: float = implemented(1.0, "muP: initial values of all matrices times this.", gt=0)
     mup_attn_temp: float = harmless(1.0, "muP; without effect in GPT-NeoX too.")

@@ -68,7 +68,7 @@ class OptimizerKeys(BaseModel):
         False, "New here: with use_bnb_optimizer, let CUDA move optimizer states to the host when the GPU is full."
     )
     scheduler: dict[str, Any] | None = refused(
-        None, "DeepSpeed's own scheduler.", remedy="set lr_decay_style, warmup and lr_decay_iters"
+        None, "DeepSpeed's own scheduler.", remedy="remove it and set lr_decay_style, warmup and lr_decay_iters"
     )
     prescale_gradients: bool = implemented(False, "Divide gradients before they are summed over ranks.")
     gradient_predivide_factor: float = implemented(1.0, "Divide gradients by this before they are summed.", gt=0)
@@ -80,6 +80,11 @@ class OptimizerKeys(BaseModel):
     communication_data_type: Literal["fp32", "fp16", "bf16", "bfp16"] | None = implemented(
         None, "Number format of gradient communication; bfp16 is bf16's older name."
     )
+
+
+_SCHEDULE = (
+    "remove it; a resumed run takes the schedule of its configuration, and a changed one is refused until it is allowed"
+)
 
 
 class ScheduleKeys(BaseModel):
@@ -95,5 +100,7 @@ class ScheduleKeys(BaseModel):
     lr_decay_iters: int | None = implemented(None, "Steps the decay takes; default train_iters.", ge=1)
     lr_decay_fraction: float | None = implemented(None, "Share of train_iters the decay takes.", gt=0)
     warmup: float = implemented(0.01, "Share of lr_decay_iters that warms up.", ge=0, le=1)
-    override_lr_scheduler: bool = refused(False, "On resume take the schedule of the configuration.")
-    use_checkpoint_lr_scheduler: bool = refused(False, "On resume take the schedule of the checkpoint.")
+    override_lr_scheduler: bool = refused(False, "On resume take the schedule of the configuration.", remedy=_SCHEDULE)
+    use_checkpoint_lr_scheduler: bool = refused(
+        False, "On resume take the schedule of the checkpoint.", remedy=_SCHEDULE
+    )

@@ -64,7 +64,9 @@ class LaunchKeys(BaseModel):
     user_script: str | None = harmless(None, "Script the launcher starts.")
     config_files: dict[str, str] | None = harmless(None, "Raw texts of the configuration files.")
     iteration: int | None = refused(
-        None, "Checkpoint step to load.", remedy="the newest complete checkpoint is loaded; move newer ones away"
+        None,
+        "Checkpoint step to load.",
+        remedy="remove it and move newer checkpoints away: the newest complete one is loaded",
     )
     do_train: bool | None = harmless(None, "Computed from the data.")
     do_valid: bool | None = harmless(None, "Computed from the data.")

@@ -52,7 +52,7 @@ class PrecisionKeys(BaseModel):
     )
     fp16: Fp16Block | None = implemented(None, "fp16 and its loss scale.")
     bf16: Bf16Block | None = implemented(None, "bfloat16.")
-    amp: dict[str, Any] | None = refused(None, "Apex AMP.", remedy="set precision: bfloat16")
+    amp: dict[str, Any] | None = refused(None, "Apex AMP.", remedy="remove it and set precision: bfloat16")
     data_types: DataTypesBlock | None = implemented(None, "Number format of gradient accumulation; default fp32.")
     loss_scale: float | None = harmless(None, "Set loss_scale in the fp16 block.")
     dynamic_loss_scale: bool = harmless(False, "Computed: the fp16 block's loss_scale 0 is dynamic.")

@@ -8,6 +8,8 @@ from pydantic import BaseModel
 
 from neox_train.config.keys import harmless, implemented, refused
 
+_SAVE = "remove it; every checkpoint holds what an exact resume needs"
+
 
 class BatchKeys(BaseModel):
     """Batches and the length of the run."""
@@ -21,8 +23,13 @@ class BatchKeys(BaseModel):
     )
     batch_size: int | None = harmless(None, "Computed: the micro-batch.")
     train_iters: int | None = implemented(None, "Optimizer steps of the whole run.", ge=1)
-    train_epochs: int | None = refused(None, "Length in passes over the data.", remedy="set train_iters")
-    exit_interval: int | None = refused(None, "Stop after this many steps.", remedy="set train_iters")
+    train_epochs: int | None = refused(None, "Length in passes over the data.", remedy="remove it and set train_iters")
+    exit_interval: int | None = refused(
+        None,
+        "Stop after this many steps.",
+        inactive=(0,),
+        remedy="remove it and set train_iters; a run that is stopped goes on where it was",
+    )
     num_workers: int = harmless(2, "Data-loading processes; windows are mapped, no process is needed.", ge=0)
 
 
@@ -38,13 +45,29 @@ class CheckpointKeys(BaseModel):
     extra_save_iters: list[int] | None = implemented(None, "More steps to save at; 0 saves the initial weights.")
     keep_last_n_checkpoints: int | None = implemented(None, "Newest checkpoints to keep; default all.", ge=1)
     checkpoint_validation_with_forward_pass: bool = harmless(False, "Checkpoints are verified by hash.")
-    no_save_optim: bool = refused(False, "Leave optimizer states out.")
-    no_save_rng: bool = refused(False, "Leave random-number states out.")
-    no_load_optim: bool = refused(False, "Load weights only.", remedy="set finetune")
-    no_load_rng: bool = refused(False, "Do not restore random-number states.")
-    finetune: bool = refused(False, "Load weights only and start at step 0.")
-    checkpoint: dict[str, object] | None = refused(None, "DeepSpeed's checkpoint block.")
-    s3_path: str | None = refused(None, "Upload checkpoints to S3.")
+    no_save_optim: bool = refused(False, "Leave optimizer states out.", remedy=_SAVE)
+    no_save_rng: bool = refused(False, "Leave random-number states out.", remedy=_SAVE)
+    no_load_optim: bool = refused(
+        False, "Load weights only.", remedy="remove it; a run resumes with its optimizer states"
+    )
+    no_load_rng: bool = refused(
+        False, "Do not restore random-number states.", remedy="remove it; a run resumes with its random-number states"
+    )
+    finetune: bool = refused(
+        False,
+        "Load weights only and start at step 0.",
+        remedy="remove it; a run resumes with its optimizer states, and weights alone are not loaded",
+    )
+    checkpoint: dict[str, object] | None = refused(
+        None,
+        "DeepSpeed's checkpoint block.",
+        remedy="remove it; checkpoint_factor, keep_last_n_checkpoints and save decide about checkpoints",
+    )
+    s3_path: str | None = refused(
+        None,
+        "Upload checkpoints to S3.",
+        remedy="remove it and copy finished checkpoints to S3 with a tool of your site",
+    )
     s3_chunk_size: int = harmless(104857600, "Chunk of uploads to S3.")
 
 
@@ -53,6 +76,12 @@ class EvaluationKeys(BaseModel):
 
     eval_interval: int = implemented(1000, "Steps between validations.", ge=1)
     eval_iters: int = implemented(100, "Global batches of a validation.", ge=0)
-    char_level_ppl: bool = refused(False, "Perplexity a character; bits per byte are always reported.")
-    eval_tasks: list[str] | None = refused(None, "Evaluation-harness tasks.")
+    char_level_ppl: bool = refused(
+        False,
+        "Perplexity a character; bits per byte are always reported.",
+        remedy="remove it; bits per byte are always reported",
+    )
+    eval_tasks: list[str] | None = refused(
+        None, "Evaluation-harness tasks.", remedy="remove it; the evaluate stage measures the exported model"
+    )
     eval_results_prefix: str = harmless("", "Prefix of result files.")
