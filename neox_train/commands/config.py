@@ -22,20 +22,28 @@ def register(app: typer.Typer) -> None:
 
 @_app.command("show")
 def show(
-    files: Annotated[list[Path], typer.Argument(help="GPT-NeoX YAML files, merged left to right.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="GPT-NeoX YAML files; a key has one value in all of them, --override lays another over it."
+        ),
+    ],
     world_size: Annotated[int | None, typer.Option(help="Number of training processes.", min=1)] = None,
     vocab_size: Annotated[int | None, typer.Option(help="Tokens of the tokenizer.", min=1)] = None,
     override: Annotated[list[str] | None, typer.Option(help="KEY=VALUE laid over the files; may be repeated.")] = None,
     deepspeed: Annotated[bool, typer.Option("--deepspeed", help="Print the DeepSpeed JSON instead.")] = False,
 ) -> None:
-    """Print the resolved configuration as YAML: every key as written or by default, and what is derived from them."""
+    """Print the resolved configuration as YAML: every key as written or by default, and what is derived from them.
+
+    Ends with exit code 2 and the reason where training would refuse it on any machine.
+    """
     import json
 
     from neox_train.config.deepspeed import deepspeed_json
     from neox_train.config.load import load_config
     from neox_train.config.merge import parse_override
     from neox_train.config.show import render_config
-    from neox_train.config.support import list_unsupported
+    from neox_train.config.support import require_trainable
 
     overrides = dict(parse_override(text) for text in override or [])
     config = load_config(files, overrides=overrides, world_size=world_size)
@@ -43,9 +51,8 @@ def show(
         config = config.with_vocab_size(vocab_size)
     for sentence in config.notices:
         typer.echo(f"note: {sentence}", err=True)
-    for problem in list_unsupported(config):
-        typer.echo(f"note: not built yet, training refuses it: {problem}", err=True)
     typer.echo(json.dumps(deepspeed_json(config), indent=2) if deepspeed else render_config(config), nl=deepspeed)
+    require_trainable(config)
 
 
 @_app.command("explain")

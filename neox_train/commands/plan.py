@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    config: list[Path] = typer.Argument(..., help="GPT-NeoX YAML files, merged left to right."),
+    config: list[Path] = typer.Argument(..., help="GPT-NeoX YAML files; a key has one value in all of them."),
     profile: str = typer.Option(..., help="Profile of the cluster: its name, its folder, or its cluster.yaml."),
     nodes: str = typer.Option("1", help="Nodes to consider: 4, or 1-16 (the ends and the powers of two between)."),
     tokens: str | None = typer.Option(None, help="Training tokens, as 300B; default those of train_iters."),

@@ -21,7 +21,12 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    files: Annotated[list[Path], typer.Argument(help="GPT-NeoX YAML files, merged left to right.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="GPT-NeoX YAML files; a key has one value in all of them, --override lays another over it."
+        ),
+    ],
     run_dir: Annotated[
         Path | None, typer.Option(help="Folder of the run; default: the folder above the files' `save`.")
     ] = None,

@@ -32,14 +32,14 @@ def load_config(
     overrides: Mapping[str, Any] | None = None,
     world_size: int | None = None,
 ) -> NeoxConfig:
-    """Merge files left to right, lay ``overrides`` on top, check and derive everything.
+    """Merge files, in which a key has one value, lay ``overrides`` on top, check and derive everything.
 
     ``world_size`` is the number of processes; else the files' world_size or global_num_gpus, else 1.
     Raises ConfigError, one sentence with file and line, for anything that cannot be used as written.
     """
     if not files:
         raise ConfigError("no configuration file is given; name at least one YAML file")
-    document = merge_documents([read_yaml(path, fold_hyphens=True) for path in files])
+    document = merge_documents([read_yaml(path, fold_hyphens=True) for path in files], overrides or ())
     if overrides:
         document = set_overrides(document, overrides)
     return resolve_document(document, world_size=world_size)

@@ -1,25 +1,31 @@
-"""Merges configuration files left to right: the same key twice with different values is an error, never a winner."""
+"""Merges configuration files: the same key twice with different values is an error, and no file wins over another."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from neox_train.config.reader import Document, Place, parse_yaml, show_value
 from neox_train.errors import ConfigError
 
 
-def merge_documents(documents: Sequence[Document]) -> Document:
-    """One document of all keys; raises ConfigError naming both files and lines where two disagree."""
+def merge_documents(documents: Sequence[Document], overridden: Iterable[str] = ()) -> Document:
+    """One document of all keys; raises ConfigError naming both files and lines where two disagree.
+
+    Of a key that is ``overridden`` whole they may disagree: none of its values holds.
+    """
+    settled = {key.replace("-", "_") for key in overridden}
     values: dict[str, Any] = {}
     places: dict[str, Place] = {}
     for document in documents:
         for key, value in document.values.items():
-            if key in values and (values[key] != value or type(values[key]) is not type(value)):
+            differs = key in values and (values[key] != value or type(values[key]) is not type(value))
+            if differs and key not in settled:
                 raise ConfigError(
                     f"{key} is {show_value(values[key])} in {places[key]}, and {show_value(value)} in "
-                    f"{document.places[key]}; keep it in one file"
+                    f"{document.places[key]}; keep it in one file, or lay a value over both: --override {key}=..., or "
+                    "overrides: of a pipeline's run"
                 )
             values[key] = value
         places.update({path: place for path, place in document.places.items() if path not in places})

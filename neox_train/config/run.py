@@ -31,7 +31,7 @@ def resolve_run(
         if not Path(file).exists():
             place = pipeline.find_places(f"runs.{name}").get("config", pipeline.file)
             raise ConfigError(f"{place}: runs.{name}.config names {file}, which is not there; correct the path")
-    document = merge_documents([read_yaml(file, fold_hyphens=True) for file in spec.config])
+    document = merge_documents([read_yaml(file, fold_hyphens=True) for file in spec.config], spec.overrides)
     document = set_overrides(
         document,
         spec.overrides,
@@ -56,7 +56,7 @@ def resolve_files(
     """
     if not files:
         raise ConfigError("no configuration file is given; name at least one YAML file")
-    document = merge_documents([read_yaml(file, fold_hyphens=True) for file in files])
+    document = merge_documents([read_yaml(file, fold_hyphens=True) for file in files], overrides or ())
     document = set_overrides(document, overrides or {})
     return _resolve_on(document, cluster, nodes * cluster.processes_per_node)
 

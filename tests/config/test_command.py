@@ -109,11 +109,29 @@ def test_overrides(cases: Path) -> None:
     assert yaml.safe_load(result.stdout)["lr"] == 0.002
 
 
-def test_what_is_not_built_is_said_and_shown(cases: Path) -> None:
+def test_what_is_not_built_is_shown_and_refused(cases: Path) -> None:
     result = call("show", cases / "base.yml", cases / "optimizer.yml", "--override", "moe_num_experts=8")
-    assert result.exit_code == 0
-    assert "not built yet, training refuses it: moe_num_experts: 8" in result.stderr
+    assert isinstance(result.exception, UserError) and result.exception.exit_code == 2
+    assert "needs what is not built yet: override moe_num_experts: moe_num_experts: 8 (remove it" in str(
+        result.exception
+    )
     assert yaml.safe_load(result.stdout)["moe_num_experts"] == 8
+
+
+def test_what_has_no_length_is_shown_and_refused(cases: Path) -> None:
+    result = call("show", cases / "base.yml", cases / "optimizer.yml", "--override", "train_iters=null")
+    assert "train_iters is not set; set it" in str(result.exception)
+    assert yaml.safe_load(result.stdout)["hidden_size"] == 64
+
+
+def test_help_says_that_no_file_wins(cases: Path, tmp_path: Path) -> None:
+    assert "one value" in call("show", "--help").stdout and "exit code 2" in call("show", "--help").stdout
+    (tmp_path / "own.yml").write_text("train_iters: 7\n")
+    files = [cases / "base.yml", cases / "optimizer.yml", tmp_path / "own.yml"]
+    sentence = str(call("show", *files).exception)
+    assert "train_iters is 20 in" in sentence and "--override train_iters=..." in sentence
+    result = call("show", *files, "--override", "train_iters=7")
+    assert yaml.safe_load(result.stdout)["train_iters"] == 7
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,13 @@ def test_two_files_that_disagree_are_both_named(tmp_path: Path) -> None:
     assert "2 in" in sentence and "b.yml, line 2" in sentence
 
 
+def test_two_files_may_disagree_about_what_is_laid_over_both(tmp_path: Path) -> None:
+    files = [read(tmp_path, "a.yml", "seed: 1\no: {x: 1}\n"), read(tmp_path, "b.yml", "seed: 2\no: {x: 2}\n")]
+    assert "o is" in refuse(lambda: merge_documents(files, ["seed", "o.x"]))
+    merged = merge_documents(files, ["seed", "o"])
+    assert set_overrides(merged, {"seed": 3, "o": {}}).values == {"seed": 3, "o": {}}
+
+
 def test_one_and_true_are_not_the_same_value(tmp_path: Path) -> None:
     first, second = read(tmp_path, "a.yml", "x: 1\n"), read(tmp_path, "b.yml", "x: true\n")
     assert "x is 1" in refuse(lambda: merge_documents([first, second]))
