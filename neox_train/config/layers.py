@@ -14,23 +14,26 @@ def expand_attention(attention_config: list[Any] | None, num_layers: int) -> lis
     if attention_config is None:
         return ["global"] * num_layers
     layers: list[str] = []
+    total = 0
     if all(isinstance(entry, str) for entry in attention_config):
-        layers = list(attention_config)
+        layers, total = list(attention_config), len(attention_config)
     else:
         for entry in attention_config:
             kinds, count = _read_entry(entry)
             if count == "all":
-                layers = [kinds[index % len(kinds)] for index in range(num_layers)]
+                layers, total = [kinds[index % len(kinds)] for index in range(num_layers)], num_layers
                 break
-            layers += kinds * int(count)
+            total += len(kinds) * int(count)
+            # A count beyond all reason is told below and not laid out.
+            layers += kinds * min(int(count), num_layers + 1)
     for kind in layers:
         if kind not in ATTENTION_KINDS:
             raise ConflictError(
                 f"attention_config names '{kind}'; the kinds are {', '.join(ATTENTION_KINDS)}", "attention_config"
             )
-    if len(layers) != num_layers:
+    if total != num_layers:
         raise ConflictError(
-            f"attention_config gives {len(layers)} layers, num_layers is {num_layers}; make them equal",
+            f"attention_config gives {total} layers, num_layers is {num_layers}; make them equal",
             "attention_config",
             "num_layers",
         )

@@ -17,6 +17,19 @@ _TAG_PREFIX = "tag:yaml.org,2002:"
 _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "timestamp", "value", "merge")
 _MERGE_KEY = "<<"
 _QUOTES = ("'", '"', "|", ">")
+_FOLDED_BLOCKS = (
+    "activation_checkpointing",
+    "bf16",
+    "data_types",
+    "fp16",
+    "optimizer",
+    "sparsity_config",
+    "zero_optimization",
+)
+"""Blocks whose keys have underscores alone, so that hyphens can be meant for nothing else."""
+_MAX_VALUES = 200_000
+"""More come of aliases that repeat each other, not of a configuration."""
+_INTEGER_BITS = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +56,8 @@ class Document:
 def read_yaml(path: Path | str, *, fold_hyphens: bool = False) -> Document:
     """Read a YAML (or JSON) file whose top level is a mapping; raises ConfigError in one sentence.
 
-    ``fold_hyphens`` turns hyphens in top-level keys into underscores, as GPT-NeoX does.
+    ``fold_hyphens`` turns hyphens in keys into underscores: at the top level as GPT-NeoX does, and in the blocks whose
+    keys are known.
     """
     name = str(path)
     return parse_yaml(_read_text(Path(path), name), name, fold_hyphens=fold_hyphens)
@@ -51,8 +65,14 @@ def read_yaml(path: Path | str, *, fold_hyphens: bool = False) -> Document:
 
 def parse_yaml(text: str, name: str, *, fold_hyphens: bool = False) -> Document:
     """Read YAML text that sentences call ``name``."""
-    node = _compose(name, text)
-    reader = _Reader(name, fold_hyphens)
+    try:
+        node = _compose(name, text)
+        return _read_top(name, node, _Reader(name, fold_hyphens))
+    except RecursionError:
+        raise ConfigError(f"{name} is nested too deeply to be read; write its values out") from None
+
+
+def _read_top(name: str, node: Any, reader: _Reader) -> Document:
     if not isinstance(node, yaml.MappingNode):
         raise ConfigError(
             f"{name} holds {_name_node(node)} at its top level; keys with values (`key: value`) are wanted"
@@ -83,10 +103,17 @@ def _compose(name: str, text: str) -> Any:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         place = f"{name}, line {mark.line + 1}" if mark else name
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "unreadable"
+        if mark and _is_indented_by_tab(text, mark.line):
+            raise ConfigError(f"{place}: not valid YAML (a tab indents the line); indent with spaces") from None
         raise ConfigError(f"{place}: not valid YAML ({problem}); mend the line") from None
     if node is None:
         raise ConfigError(f"{name} is empty; keys with values (`key: value`) are wanted")
     return node
+
+
+def _is_indented_by_tab(text: str, line: int) -> bool:
+    lines = text.splitlines()
+    return line < len(lines) and "\t" in lines[line][: len(lines[line]) - len(lines[line].lstrip())]
 
 
 def _name_node(node: Any) -> str:
@@ -100,11 +127,13 @@ class _Reader:
         self.file = file
         self.fold_hyphens = fold_hyphens
         self.places: dict[str, Place] = {}
+        self._open: list[int] = []
+        self._values = 0
 
     def read_mapping(self, node: Any, path: str) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = self._read_key(key_node, top=not path)
+            key = self._read_key(key_node, path)
             child = f"{path}.{key}" if path else key
             earlier = self.places.get(child) if key in values else None
             line = key_node.start_mark.line + 1
@@ -118,6 +147,22 @@ class _Reader:
         return values
 
     def read_value(self, node: Any, path: str, line: int) -> Any:
+        self._values += 1
+        if self._values > _MAX_VALUES:
+            raise ConfigError(
+                f"{self.file}, line {line}: {path} is beyond {_MAX_VALUES:,} values; write aliases (*name) out"
+            )
+        if id(node) in self._open:
+            raise ConfigError(
+                f"{self.file}, line {line}: {path} is an alias (*name) of a block around it; write the value out"
+            )
+        self._open.append(id(node))
+        try:
+            return self._read_node(node, path, line)
+        finally:
+            self._open.pop()
+
+    def _read_node(self, node: Any, path: str, line: int) -> Any:
         text = node.value if isinstance(node, yaml.ScalarNode) else None
         place = Place(self.file, line, text)
         if isinstance(node, yaml.MappingNode):
@@ -137,15 +182,25 @@ class _Reader:
             return node.value
         if node.tag.removeprefix(_TAG_PREFIX) not in _PLAIN_TAGS:
             raise ConfigError(f"{self.file}, line {line}: {path} carries the YAML tag {node.tag}; write a plain value")
-        return resolve_scalar(node.value)
+        try:
+            value = resolve_scalar(node.value)
+        except ValueError:  # Python reads no more than some thousand digits.
+            value = 1 << _INTEGER_BITS
+        if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
+            raise ConfigError(
+                f"{self.file}, line {line}: {path} is {shorten(node.value)}, which takes more than 64 bits; "
+                "write a smaller number"
+            )
+        return value
 
-    def _read_key(self, node: Any, *, top: bool) -> str:
+    def _read_key(self, node: Any, path: str) -> str:
         line = node.start_mark.line + 1
         if not isinstance(node, yaml.ScalarNode):
             raise ConfigError(f"{self.file}, line {line}: a key is a list or a mapping; plain text is wanted")
         if node.value == _MERGE_KEY and node.style not in _QUOTES:
             raise ConfigError(f"{self.file}, line {line}: YAML merge keys (<<) are not read; write the keys out")
-        return node.value.replace("-", "_") if top and self.fold_hyphens else node.value
+        folds = self.fold_hyphens and (not path or path.partition(".")[0] in _FOLDED_BLOCKS)
+        return str(node.value.replace("-", "_")) if folds else str(node.value)
 
 
 def find_place(places: Mapping[str, Place], path: str) -> Place | None:
@@ -161,5 +216,9 @@ def show_value(value: Any) -> str:
         return "true" if value else "false"
     if value is None:
         return "null"
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    return shorten(repr(value))
+
+
+def shorten(text: str) -> str:
+    """At most 60 characters of a text."""
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from neox_train.config.blends import check_blend
 from neox_train.config.conflict import ConflictError
 from neox_train.config.schema import NeoxKeys
@@ -15,6 +17,7 @@ def check_rules(keys: NeoxKeys) -> None:
     _check_tensor_parallel(keys)
     _check_pipeline(keys)
     _check_saving(keys)
+    _check_phases(keys)
     _check_local_window(keys)
     _check_rivals(keys)
     check_blend(keys)
@@ -75,7 +78,8 @@ def _check_tensor_parallel(keys: NeoxKeys) -> None:
         counts["seq_length"] = keys.seq_length or keys.max_position_embeddings
     for name, count in counts.items():
         if count is not None and count % degree:
-            legal = [size for size in range(1, degree) if all(not (each or 0) % size for each in counts.values())]
+            shared = math.gcd(*(each for each in counts.values() if each is not None))
+            legal = [size for size in range(1, min(degree - 1, shared) + 1) if not shared % size]
             raise ConflictError(
                 f"{name} {count} is not a multiple of model_parallel_size {degree}; "
                 f"set model_parallel_size to {' or '.join(map(str, legal))}",
@@ -102,6 +106,16 @@ def _check_pipeline(keys: NeoxKeys) -> None:
             "micro-batches stay whole until the last one; set zero_optimization.stage: 1, or pipe_parallel_size: 1",
             "zero_optimization.stage",
             "pipe_parallel_size",
+        )
+
+
+def _check_phases(keys: NeoxKeys) -> None:
+    if keys.lr_decay_style == "wsd" and keys.warmup + keys.wsd_decay_fraction > 1 + 1e-9:
+        raise ConflictError(
+            f"warmup {keys.warmup:g} and wsd_decay_fraction {keys.wsd_decay_fraction:g} are shares of one span and add "
+            "up to more than 1; make one of them smaller",
+            "warmup",
+            "wsd_decay_fraction",
         )
 
 
@@ -136,11 +150,17 @@ def _check_saving(keys: NeoxKeys) -> None:
             "between checkpoints",
             "save",
         )
+    for step in keys.extra_save_iters or ():
+        if step < 0:
+            raise ConflictError(
+                f"extra_save_iters holds {step}; steps of 0 (the initial weights) or more are wanted",
+                "extra_save_iters",
+            )
     if factor is None:
         return
     if keys.checkpoint_scale == "linear" and (factor < 1 or factor != int(factor)):
         raise ConflictError(
-            f"checkpoint_factor is {factor}; with checkpoint_scale linear a whole number of steps is wanted",
+            f"checkpoint_factor is {factor}; with checkpoint_scale linear a whole number of steps from 1 on is wanted",
             "checkpoint_factor",
         )
     if keys.checkpoint_scale == "log" and factor <= 1:

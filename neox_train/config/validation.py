@@ -28,6 +28,8 @@ _PATTERNS = {
     PARTITION_PATTERN: "type:transformer (layers), uniform or parameters is wanted; after type: a regular expression "
     "of layer names may stand that contains transformer, as type:transformer|mlp"
 }
+_ALIKE = 0.75
+"""Least likeness (difflib's ratio) of a name that is suggested: a slip or two, not another word."""
 _COMPARED = {
     "greater_than": ("gt", "more than"),
     "greater_than_equal": ("ge", "at least"),
@@ -60,7 +62,7 @@ def explain_validation(
 
 def describe_unknown_key(path: str, known: Iterable[str]) -> str:
     """``hiden_size is not a known key; did you mean hidden_size?``."""
-    near = difflib.get_close_matches(path.rsplit(".", 1)[-1], list(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(path.rsplit(".", 1)[-1], list(known), n=1, cutoff=_ALIKE)
     return f"{path} is not a known key; " + (f"did you mean {near[0]}?" if near else "remove it or mend its name")
 
 

@@ -130,7 +130,8 @@ def test_whole_numbers_serve_as_numbers() -> None:
 
 def test_unknown_keys_suggest_the_nearest() -> None:
     assert "hiden_size is not a known key; did you mean hidden_size?" in refuse_tiny(hiden_size=1)
-    assert "did you mean" not in refuse_tiny(qqqq=1)
+    for far in ("qqqq", "tp_size", "max_steps", "model_name", "epochs"):
+        assert "did you mean" not in refuse_tiny(**{far: 1})
     assert "fp16.enable is not a known key; did you mean enabled?" in refuse_tiny(fp16={"enable": True})
 
 

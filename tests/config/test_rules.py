@@ -37,8 +37,42 @@ def test_saving() -> None:
     assert load_tiny(save="checkpoints", checkpoint_factor=None, extra_save_iters=[0, 5]).extra_save_iters == [0, 5]
     assert "a whole number of steps" in refuse_tiny(checkpoint_factor=0.5)
     assert "a whole number of steps" in refuse_tiny(checkpoint_factor=0)
+    assert "checkpoint_factor is -3; with checkpoint_scale linear a whole number of steps from 1 on" in refuse_tiny(
+        checkpoint_factor=-3
+    )
+    assert "extra_save_iters holds -1; steps of 0" in refuse_tiny(extra_save_iters=[0, -1])
     assert load_tiny(checkpoint_factor=1.5, checkpoint_scale="log").checkpoint_factor == 1.5
     assert "a number above 1" in refuse_tiny(checkpoint_factor=1, checkpoint_scale="log")
+
+
+def test_phases_of_wsd_fit_into_its_span() -> None:
+    sentence = refuse_tiny(lr_decay_style="wsd", warmup=0.6, wsd_decay_fraction=0.5)
+    assert "warmup 0.6 and wsd_decay_fraction 0.5 are shares of one span" in sentence and "make one of them" in sentence
+    load_tiny(lr_decay_style="wsd", warmup=0.9, wsd_decay_fraction=0.1)
+    load_tiny(lr_decay_style="cosine", warmup=0.95)
+    assert "wsd_decay_fraction is 1.5; at most 1" in refuse_tiny(wsd_decay_fraction=1.5)
+    assert "lr_decay_fraction is 1.5; at most 1" in refuse_tiny(lr_decay_fraction=1.5, lr_decay_iters=None)
+    assert "warmup is 1.2; at most 1" in refuse_tiny(warmup=1.2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"num_layers": 10**12}, "num_layers is 1000000000000; at most 10000 is wanted"),
+        ({"num_layers": 1e12}, "num_layers is 1000000000000.0; a whole number is wanted"),
+        ({"seed": 10**10}, "seed is 10000000000; less than 4294967296 is wanted"),
+        ({"attention_config": [[["global"], 10**12]]}, "attention_config gives 1000000000000 layers, num_layers is 2"),
+        (
+            {"model_parallel_size": 10**12, "processes": 10**12},
+            "is not a multiple of model_parallel_size 1000000000000",
+        ),
+        ({"vocab_size": 0}, "vocab_size is 0; at least 1 is wanted"),
+        ({"vocab_size": -1}, "vocab_size is -1; at least 1 is wanted"),
+        ({"vocab_size": 2**40}, "at most 2147483647 is wanted"),
+    ],
+)
+def test_numbers_beyond_reason_get_one_sentence_at_once(changes: dict[str, object], sentence: str) -> None:
+    assert sentence in refuse_tiny(**changes)
 
 
 def test_tensor_parallelism_names_the_degrees_that_fit() -> None:

@@ -27,5 +27,10 @@ class DerivedKeys(BaseModel):
     zero_stage: int = derived(0, "ZeRO stage.", ge=0, le=3)
     optimizer_type: str = derived("adam", "Kind of optimizer, in small letters.")
     lr: float = derived(0.001, "Peak learning rate.", ge=0)
-    vocab_size: int | None = derived(None, "Tokens of the tokenizer; known after tokenizing.")
+    vocab_size: int | None = derived(
+        None,
+        "Tokens of the tokenizer, known from the dataset; written by hand only for .bin/.idx files without vocab_file.",
+        ge=1,
+        le=2**31 - 1,
+    )
     padded_vocab_size: int | None = derived(None, "Rows of the embedding; known after tokenizing.")

@@ -41,7 +41,7 @@ InitMethod = Literal[
 class ModelKeys(BaseModel):
     """Sizes and arithmetic of the decoder."""
 
-    num_layers: int = implemented(..., "Transformer layers.", ge=1)
+    num_layers: int = implemented(..., "Transformer layers.", ge=1, le=10_000)
     hidden_size: int = implemented(..., "Width of the residual stream.", ge=1)
     num_attention_heads: int = implemented(..., "Attention heads; must divide hidden_size.", ge=1)
     num_kv_heads: int | None = implemented(None, "Key-value heads (grouped-query attention); default one a head.", ge=1)

@@ -98,7 +98,7 @@ class ScheduleKeys(BaseModel):
         0.1, "New here: share of lr_decay_iters at its end that wsd decays over, linearly to min_lr.", gt=0, le=1
     )
     lr_decay_iters: int | None = implemented(None, "Steps the decay takes; default train_iters.", ge=1)
-    lr_decay_fraction: float | None = implemented(None, "Share of train_iters the decay takes.", gt=0)
+    lr_decay_fraction: float | None = implemented(None, "Share of train_iters the decay takes.", gt=0, le=1)
     warmup: float = implemented(0.01, "Share of lr_decay_iters that warms up.", ge=0, le=1)
     override_lr_scheduler: bool = refused(False, "On resume take the schedule of the configuration.", remedy=_SCHEDULE)
     use_checkpoint_lr_scheduler: bool = refused(

@@ -1,0 +1,47 @@
+"""What is said once of numbers that act otherwise than one may think."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from neox_train.config.load import load_config
+from tests.config.files import TINY, load_tiny
+
+
+@pytest.mark.parametrize("activation", ["swiglu", "geglu", "reglu", "glu", "bilinear"])
+def test_the_width_of_a_gated_mlp_is_printed(activation: str) -> None:
+    config = load_tiny(activation=activation, intermediate_size=96)
+    (sentence,) = [text for text in config.notices if "gated width" in text]
+    assert sentence == (
+        f"override intermediate_size: intermediate_size 96 gives activation {activation} a gated width of 32, as in "
+        "GPT-NeoX; for a width W write intermediate_size: 3 x W (288 for 96)"
+    )
+    assert load_tiny(activation=activation, intermediate_size=288).ffn_width == 96
+
+
+def test_a_width_by_default_or_by_a_factor_is_printed_too() -> None:
+    default = [text for text in load_tiny(activation="swiglu").notices if "gated width" in text]
+    assert len(default) == 1 and "intermediate_size 256 (4 x hidden_size) gives activation swiglu" in default[0]
+    factor = [text for text in load_tiny(activation="swiglu", expansion_factor=3.0).notices if "gated width" in text]
+    assert len(factor) == 1 and "expansion_factor 3.0 gives activation swiglu a gated width of 64" in factor[0]
+    assert not any("gated width" in text for text in load_tiny(activation="gelu", intermediate_size=96).notices)
+
+
+def test_file_and_line_lead_the_note(tmp_path: Path) -> None:
+    file = tmp_path / "more.yml"
+    file.write_text("activation: swiglu\nintermediate_size: 192\nextra_save_iters: [0, 5, 21, 30]\n")
+    notices = load_config([*TINY, file]).notices
+    assert any(text.startswith(f"{file}, line 2: intermediate_size 192 gives") for text in notices)
+    assert f"{file}, line 3: extra_save_iters 21, 30 lie beyond train_iters 20 and are not reached" in notices
+
+
+def test_more_layers_together_than_there_are() -> None:
+    notices = load_tiny(checkpoint_activations=True, checkpoint_num_layers=3).notices
+    assert any(
+        "checkpoint_num_layers 3 is more than num_layers 2: all layers are recomputed together" in t for t in notices
+    )
+    assert not any("is more than" in t for t in load_tiny(checkpoint_activations=True, checkpoint_num_layers=2).notices)
+    assert not any("lie beyond" in t for t in load_tiny(extra_save_iters=[0, 20]).notices)
+    assert not any("lie beyond" in t for t in load_tiny(extra_save_iters=[99], train_iters=None).notices)
