@@ -50,12 +50,37 @@ def deepspeed_json(config: NeoxConfig) -> dict[str, Any]:
         result["fp16"] = {key: block[key] for key in _FP16_KEYS if key in block}
     if config.precision == "bfloat16":
         result["bf16"] = {"enabled": True}
-        result["data_types"] = dict(config.data_types or {"grad_accum_dtype": "fp32"})
+        result.update(_accumulation_json(config, result["zero_optimization"]))
     if (communicated := choose_communication_type(config)) is not None:
         result["communication_data_type"] = communicated
     for key, value in (config.deepspeed_extra_args or {}).items():
         result[key] = copy.deepcopy(value)
     return result
+
+
+def _accumulation_json(config: NeoxConfig, zero: dict[str, Any]) -> dict[str, Any]:
+    """How bf16 gradients add up, in the words that DeepSpeed 0.19.6 takes.
+
+    At ZeRO stage 0 it has one format for weights and sums, and training itself widens the sums; only a pipeline gets an
+    optimizer that shares out its states whatever the stage, which is that of stage 1.
+    """
+    types = dict(config.data_types or {"grad_accum_dtype": "fp32"})
+    if zero.get("stage", 0) > 0:
+        return {"data_types": types}
+    if config.pipe_parallel_size > 1:
+        return {"data_types": types, "zero_optimization": {**zero, "stage": 1}}
+    return {"data_types": {**types, "grad_accum_dtype": "bf16"}}
+
+
+def adds_up_in_fp32(config: NeoxConfig) -> bool:
+    """Whether training widens the sums of bf16 gradients by itself: ZeRO stage 0, more than one micro-batch."""
+    return (
+        config.precision == "bfloat16"
+        and config.zero_stage == 0
+        and config.pipe_parallel_size <= 1
+        and config.gradient_accumulation_steps > 1
+        and (config.data_types or {}).get("grad_accum_dtype") == "fp32"
+    )
 
 
 def flat_masters_json(config: NeoxConfig) -> dict[str, Any]:

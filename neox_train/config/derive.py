@@ -73,23 +73,19 @@ def _derive_numbers(keys: NeoxKeys) -> dict[str, Any]:
     values: dict[str, Any] = {"precision": precision, "fp16": fill_fp16(fp16, precision)}
     if precision == "bfloat16":
         values["bf16"] = {"enabled": True}
-        stage = (_as_dict(keys.zero_optimization) or {}).get("stage", 0)
-        values["data_types"] = {"grad_accum_dtype": _choose_accumulation((types or {}).get("grad_accum_dtype"), stage)}
+        values["data_types"] = {"grad_accum_dtype": _choose_accumulation((types or {}).get("grad_accum_dtype"))}
     return values
 
 
-def _choose_accumulation(written: str | None, zero_stage: int) -> str:
-    """Number format that adds up bfloat16 gradients: fp32, but at ZeRO stage 0, where DeepSpeed has only bf16."""
-    if zero_stage > 0:
-        return written or "fp32"
-    if written not in (None, "bf16"):
+def _choose_accumulation(written: str | None) -> str:
+    """Number format that adds up bfloat16 gradients."""
+    if written == "fp16":
         raise ConflictError(
-            f"data_types.grad_accum_dtype is {written}, but bfloat16 gradients add up in bf16 at ZeRO stage 0; "
-            "set zero_optimization.stage: 1",
+            "data_types.grad_accum_dtype is fp16, but bfloat16 gradients add up in fp32 or bf16; set it to fp32",
             "data_types.grad_accum_dtype",
-            "zero_optimization.stage",
+            "precision",
         )
-    return "bf16"
+    return written or "fp32"
 
 
 def _derive_optimizer(keys: NeoxKeys) -> dict[str, Any]:

@@ -139,8 +139,7 @@ def _reformat(plan: RankPlan, **changes: Any) -> RankPlan:
     if changed.precision != "bfloat16":
         return changed
     is_flat = changed.zero_stage < 2 and (plan.flat_masters or _becomes_flat(plan, changed))
-    accumulation_bytes = 2 if changed.zero_stage == 0 else 4
-    return replace(changed, accumulation_bytes=accumulation_bytes, communication_bytes=2, flat_masters=is_flat)
+    return replace(changed, accumulation_bytes=4, communication_bytes=2, flat_masters=is_flat)
 
 
 def _becomes_flat(plan: RankPlan, changed: RankPlan) -> bool:

@@ -63,15 +63,16 @@ def _count_plain(plan: RankPlan) -> GradientBytes:
     groups = list_groups(plan)
     sizes = [size for group in groups for size in group.sizes]
     orthogonalised = count_muon_bytes(size for group in groups if group.states == "muon" for size in group.sizes)
-    own = plan.weight_bytes * sum(sizes)
-    widened = 0 if plan.precision == "fp32" else _FP32 * sum(sizes)
+    width = plan.weight_bytes if plan.accumulation_steps == 1 else plan.accumulation_bytes
+    own = width * sum(sizes)
+    widened = 0 if width == _FP32 else _FP32 * sum(sizes)
     return GradientBytes(
         carried=own if plan.accumulation_steps > 1 else 0,
         carried_buffers=0,
         produced=own,
         produced_buffers=0,
         reduced=own,
-        reduced_buffers=_count_plain_buffers(plan, sum(sizes)),
+        reduced_buffers=_count_plain_buffers(plan, sum(sizes), width),
         stepped=own,
         step_temporaries=max(
             widened + max(orthogonalised, count_step_bytes(plan, sizes), count_exchange(plan)),
@@ -80,10 +81,12 @@ def _count_plain(plan: RankPlan) -> GradientBytes:
     )
 
 
-def _count_plain_buffers(plan: RankPlan, elements: int) -> int:
+def _count_plain_buffers(plan: RankPlan, elements: int, width: int) -> int:
+    """A bucket of gradients of ``width`` bytes as one flat copy, and one in the wire's format where that differs."""
     if plan.compression in ("powersgd", "local_update"):
         return count_compressed_reduction(plan)
-    return plan.weight_bytes * min(elements, _ENGINE_BUCKET_ELEMENTS)
+    wire = 0 if plan.communication_bytes == width else plan.communication_bytes
+    return (width + wire) * min(elements, _ENGINE_BUCKET_ELEMENTS)
 
 
 def _count_flat(plan: RankPlan) -> GradientBytes:

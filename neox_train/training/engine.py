@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import random
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,9 @@ from neox_train.training.muon import MuonWithAdamW
 from neox_train.training.optimizer import build_optimizer
 from neox_train.training.parameter_groups import group_parameters
 from neox_train.training.sharded_gather import gather_one_by_one
+from neox_train.training.shared_norm import measure_norm_at_once
 from neox_train.training.transformer_engine import choose_layers, keep_edges_in_16_bits
+from neox_train.training.unsharded import complete_wrapper, widen_sums, without_steps
 
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
@@ -72,7 +73,7 @@ def build_engine(
     else:
         optimizer, settings = build_optimizer(config, groups, context.device), deepspeed_json(config)
     # DeepSpeed prints memory figures while it sets up, whatever its log level.
-    with contextlib.redirect_stdout(io.StringIO()), _without_steps(optimizer):
+    with contextlib.redirect_stdout(io.StringIO()), without_steps(optimizer):
         engine, *_ = deepspeed.initialize(
             model=model,
             optimizer=optimizer,
@@ -81,10 +82,14 @@ def build_engine(
         )
     if isinstance(optimizer, FlatMasters):
         attach_flat_masters(engine, optimizer, config)
+    else:
+        widen_sums(model, config)
     if isinstance(optimizer, MuonWithAdamW):
         from neox_train.training.muon_shards import attach_muon_shards
 
         attach_muon_shards(engine, model, optimizer)
+    complete_wrapper(engine)
+    measure_norm_at_once(engine)
     _check_for_overflow_everywhere(engine)
     compress_gradients(engine, model, config, grid)
     return engine, model
@@ -158,6 +163,9 @@ def describe_precision(engine: DeepSpeedEngine) -> str:
         model_dtype, accumulation_dtype, communication_dtype = engine.optimizer.describe_types()
     else:
         model_dtype, accumulation_dtype = engine.get_data_types()
+        if engine.zero_optimization_stage() == 0:
+            # The sums are the parameters' own gradients, and may be wider than DeepSpeed knows of.
+            accumulation_dtype = getattr(next(engine.module.parameters()), "grad_dtype", accumulation_dtype)
         communication_dtype = engine.communication_data_type
     parts = {
         "GEMMs": _name_gemms(model_dtype, engine.device),
@@ -205,20 +213,6 @@ def _check_for_overflow_everywhere(engine: DeepSpeedEngine) -> None:
             return bool(decide())
 
         optimizer._overflow_check_and_loss_scale_update = look_and_decide
-
-
-@contextlib.contextmanager
-def _without_steps(optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """Within the block the optimizer takes no step.
-
-    Without ZeRO, DeepSpeed's 16-bit wrappers have states made by a step with gradients of zeros. It would count as the
-    first for Adam's bias correction, and decay the weights.
-    """
-    optimizer.step = lambda *_, **__: None
-    try:
-        yield
-    finally:
-        del optimizer.step
 
 
 def _name_gemms(dtype: torch.dtype, device: Any) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from neox_train.training.flat_masters import FlatMasters
+from neox_train.training.shared_norm import measure_norm
 
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
@@ -38,12 +39,11 @@ def apply_update(engine: DeepSpeedEngine) -> Update:
     if norm is not None and not math.isfinite(norm):
         _drop_gradients(engine)
         return Update(False, norm, loss_scale)
-    _mark_gradients(engine)
     _step(engine)
     if not engine.was_step_applied():
         return Update(False, math.nan, loss_scale)
     if norm is None:
-        norm = float(engine.get_global_grad_norm()) / _norm_scale(engine, loss_scale)
+        norm = float(engine.get_global_grad_norm())
     return Update(True, norm, loss_scale)
 
 
@@ -82,31 +82,8 @@ def _norm_before_step(engine: DeepSpeedEngine) -> float | None:
         # DeepSpeed puts -1 in the place of a norm that is not finite.
         return norm if norm >= 0 else math.nan
     if isinstance(optimizer, torch.optim.Optimizer) and not hasattr(optimizer, "overflow"):
-        return _measure_norm(engine)
+        return float(measure_norm(engine))
     return None
-
-
-def _measure_norm(engine: DeepSpeedEngine) -> float:
-    """Norm of plain gradients; what tensor-parallel ranks hold alike is counted once."""
-    mpu = engine.mpu
-    parameters = [p for p in engine.module.parameters() if p.grad is not None]
-    if mpu is not None and mpu.get_model_parallel_rank() > 0:
-        parameters = [p for p in parameters if getattr(p, "model_parallel", False)]
-    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
-    if mpu is None:
-        return float(norm)
-    squared = norm.square()
-    torch.distributed.all_reduce(squared, group=mpu.get_model_parallel_group())
-    return float(squared.sqrt())
-
-
-def _mark_gradients(engine: DeepSpeedEngine) -> None:
-    """Say on the gradients too which of them are cut over ranks: the 16-bit wrapper without ZeRO takes its norm from
-    gradients and looks for the mark there, where it would leave out the shards of every rank but the first.
-    """
-    for parameter in engine.module.parameters():
-        if parameter.grad is not None and getattr(parameter, "model_parallel", False):
-            parameter.grad.model_parallel = True
 
 
 def _drop_gradients(engine: DeepSpeedEngine) -> None:
@@ -127,9 +104,3 @@ def _loss_scale(engine: DeepSpeedEngine) -> float | None:
     optimizer: Any = engine.optimizer
     config = getattr(optimizer, "loss_scale_config", None)
     return float(config.cur_scale if config is not None else optimizer.loss_scale)
-
-
-def _norm_scale(engine: DeepSpeedEngine, loss_scale: float | None) -> float:
-    """The 16-bit wrappers without ZeRO report the norm of the scaled gradients."""
-    unscaled = loss_scale is None or not hasattr(engine.optimizer, "loss_scale_config")
-    return 1.0 if unscaled else float(loss_scale or 1.0)

@@ -62,10 +62,10 @@ def test_bfloat16_accumulates_in_fp32_unless_told_otherwise() -> None:
     assert written.data_types == {"grad_accum_dtype": "bf16"}
 
 
-def test_bfloat16_at_zero_stage_0_accumulates_in_bf16_which_is_all_that_deepspeed_has_there() -> None:
-    assert load_tiny(precision="bfloat16").data_types == {"grad_accum_dtype": "bf16"}
-    sentence = refuse_tiny(precision="bfloat16", data_types={"grad_accum_dtype": "fp32"})
-    assert "data_types.grad_accum_dtype is fp32" in sentence and "zero_optimization.stage: 1" in sentence
+def test_bfloat16_at_zero_stage_0_accumulates_as_at_any_other() -> None:
+    assert load_tiny(precision="bfloat16").data_types == {"grad_accum_dtype": "fp32"}
+    sentence = refuse_tiny(precision="bfloat16", data_types={"grad_accum_dtype": "fp16"})
+    assert "data_types.grad_accum_dtype is fp16" in sentence and "set it to fp32" in sentence
     assert load_tiny(precision="bfloat16").bf16 == {"enabled": True}
 
 

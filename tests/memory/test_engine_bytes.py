@@ -44,6 +44,8 @@ CASES: dict[str, dict[str, Any]] = {
     "fp32 ZeRO 1, accumulation": {**_zero(1), "gradient_accumulation_steps": 2},
     "fp32 ZeRO 1, tied": {**_zero(1), "no_weight_tying": False},
     "fp32 ZeRO 1, momentum": {**_zero(1), "optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9}}},
+    "bf16 without ZeRO, accumulation": {**_zero(0), "precision": "bfloat16", "gradient_accumulation_steps": 2},
+    "bf16 without ZeRO, pipeline": {**_zero(0), "precision": "bfloat16", "pipe_parallel_size": 2},
     "bf16 ZeRO 1": {**_zero(1), "precision": "bfloat16"},
     "bf16 ZeRO 1, bf16 accumulation": {
         **_zero(1),

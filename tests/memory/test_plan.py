@@ -18,9 +18,16 @@ def test_batches_and_ranks() -> None:
     assert plan.tokens == 3 * 64 and plan.global_batch == 60
 
 
-def test_bf16_accumulates_in_fp32_with_zero_and_in_bf16_without() -> None:
-    assert make_plan(precision="bfloat16", zero_optimization={"stage": 1}).accumulation_bytes == 4
-    assert make_plan(precision="bfloat16", zero_optimization={"stage": 0}).accumulation_bytes == 2
+def test_bf16_accumulates_in_fp32_unless_told_otherwise() -> None:
+    for stage in (0, 1):
+        assert make_plan(precision="bfloat16", zero_optimization={"stage": stage}).accumulation_bytes == 4
+    narrow = make_plan(precision="bfloat16", data_types={"grad_accum_dtype": "bf16"}, zero_optimization={"stage": 0})
+    assert narrow.accumulation_bytes == 2
+
+
+def test_a_bf16_pipeline_shares_its_states_out_at_stage_0_too() -> None:
+    assert make_plan(precision="bfloat16", zero_optimization={"stage": 0}, pipe_parallel_size=2).zero_stage == 1
+    assert make_plan(precision="bfloat16", zero_optimization={"stage": 0}).zero_stage == 0
 
 
 def test_wire_format_is_the_weights_unless_said() -> None:

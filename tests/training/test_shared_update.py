@@ -32,6 +32,12 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     for precision in ("fp32", "bfloat16")
     for stage in stages
 }
+FP16 = {"enabled": True, "loss_scale": 128}
+OPTIMIZERS |= {
+    f"{layout}-fp16-zero{stage}": {**OPTIMIZERS[f"{layout}-fp32-zero{stage}"], "precision": "fp16", "fp16": FP16}
+    for layout in LAYOUTS
+    for stage in (0, 1)
+}
 
 
 @pytest.fixture(scope="module")

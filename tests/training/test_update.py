@@ -5,6 +5,7 @@ import torch
 
 from neox_train.config.architecture import Architecture
 from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.training import engine as engine_module
 from neox_train.training import step
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext
@@ -25,10 +26,20 @@ ENGINES: dict[str, dict[str, Any]] = {
     "fp32-zero2": {"zero_optimization": {"stage": 2}},
     "fp32-zero3": {"zero_optimization": {"stage": 3}},
     "bf16": {"precision": "bfloat16"},
+    "fp16": {"precision": "fp16", "fp16": {"enabled": True, "loss_scale": 128}},
     "bf16-zero1": {"zero_optimization": {"stage": 1}, "precision": "bfloat16"},
     "bf16-zero2": {"zero_optimization": {"stage": 2}, "precision": "bfloat16"},
     "bf16-zero3": {"zero_optimization": {"stage": 3}, "precision": "bfloat16"},
 }
+
+
+@pytest.fixture(autouse=True)
+def fp16_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model this small trains in fp16 on a CPU too, which is refused to users."""
+    from deepspeed.accelerator import get_accelerator
+
+    monkeypatch.setattr(engine_module, "_refuse_fp16_on_cpu", lambda *_: None)
+    monkeypatch.setattr(get_accelerator(), "is_fp16_supported", lambda: True)
 
 
 def prepare(dataset: DatasetFolder, alone: RankContext, **changes: Any) -> tuple[Any, Any, Any]:
@@ -90,3 +101,36 @@ def test_a_gradient_that_is_not_finite_changes_nothing_and_the_next_step_goes_on
     after = step.run_step(engine, batches, lr=1e-3, context=alone)
     assert after.update.applied
     assert bool(torch.isfinite(flatten(model)).all()) and not torch.equal(flatten(model), before)
+
+
+def test_a_dynamic_loss_scale_falls_to_where_gradients_are_finite_and_reaches_every_gradient(
+    dataset: DatasetFolder, alone: RankContext
+) -> None:
+    fp16 = {"enabled": True, "loss_scale": 0, "initial_scale_power": 20}
+    scaled, _, batches = prepare(dataset, alone, precision="fp16", fp16=fp16)
+    plain, _, same_batches = prepare(dataset, alone)
+    made = [step.run_step(scaled, batches, lr=0.0, context=alone).update for _ in range(8)]
+    wanted = [step.run_step(plain, same_batches, lr=0.0, context=alone).update for _ in range(8)]
+    skipped = [update.applied for update in made].index(True)
+    assert skipped > 0 and all(update.applied for update in made[skipped:])
+    scales = [update.loss_scale for update in made]
+    assert scales == [2.0 ** (20 - min(index, skipped)) for index in range(8)]
+    norms = [update.grad_norm for update in wanted[skipped:]]
+    assert [update.grad_norm for update in made[skipped:]] == pytest.approx(norms, rel=2e-2)
+
+
+def test_bfloat16_gradients_of_several_micro_batches_add_up_in_fp32(dataset: DatasetFolder, alone: RankContext) -> None:
+    keys: dict[str, Any] = {
+        "precision": "bfloat16",
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_accumulation_steps": 4,
+    }
+    engine, model, batches = prepare(dataset, alone, **keys)
+    for _ in range(3):
+        engine.backward(step.forward_loss(engine, next(batches), alone, None))
+        engine.step()
+    weight = model.get_parameter("final_norm.weight")
+    assert weight.dtype == torch.bfloat16 and weight.grad is not None and weight.grad.dtype == torch.float32
+    # A sum in bf16 would be representable in it.
+    assert not torch.equal(weight.grad, weight.grad.bfloat16().float())
+    assert "gradient accumulation float32" in engine_module.describe_precision(engine)
