@@ -63,7 +63,7 @@ class FlatAdamW(torch.optim.Optimizer):
         steps = state["step"].double()
         first_correction = (1.0 - first_rate**steps).float()
         second_correction = (1.0 - second_rate**steps).float()
-        _choose_kernel(master.device.type)(
+        choose_adamw_kernel(master.device.type)(
             master.detach(),
             state["exp_avg"],
             state["exp_avg_sq"],
@@ -108,7 +108,8 @@ def _update(
 
 
 @cache
-def _choose_kernel(device_type: str) -> Any:
+def choose_adamw_kernel(device_type: str) -> Any:
+    """One update over flat buffers, compiled on a GPU; its arguments are those of ``_update``."""
     if device_type != "cuda":
         return _update
     # Choosing among block sizes would run the kernel on copies of the buffers that it writes, held on the host:

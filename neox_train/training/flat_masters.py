@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 from neox_train.checkpoint.adapters.held import EngineState, Held, Names, Position, lay_out, name_group
+from neox_train.training.flat_adam8bit import FlatAdam8bit
 from neox_train.training.flat_adamw import FlatAdamW
 from neox_train.training.flat_group import FlatGroup
 
@@ -45,6 +46,8 @@ class FlatMasters(torch.optim.Optimizer):
                 for group, flat in zip(self.param_groups, self.flat_groups, strict=True)
             ]
         )
+        is_fused = FlatAdam8bit.covers(self.base, self.flat_groups[0].master.device)
+        self._eight_bit = FlatAdam8bit(self.base) if is_fused else None
         self._clipping = gradient_clipping
         self._communication_dtype: torch.dtype | None = None
         self._added: set[nn.Parameter] = set()
@@ -83,8 +86,11 @@ class FlatMasters(torch.optim.Optimizer):
         if isinstance(self.base, FlatAdamW):
             self.base.apply(self.flat_groups, gradients, self.grad_norm, self._clipping)
             self._gather()
-        else:
+        elif self._eight_bit is None:
             self._step_base(gradients)
+        elif bool(self.grad_norm.isfinite()):
+            self._eight_bit.apply(self.flat_groups, gradients, self.grad_norm, self._clipping)
+            self._gather()
 
     @torch.no_grad()
     def publish(self) -> None:
@@ -153,7 +159,7 @@ class FlatMasters(torch.optim.Optimizer):
         return squares.sqrt()
 
     def _step_base(self, gradients: list[torch.Tensor]) -> None:
-        """Any other optimizer: fp32 gradients, clipped by a pass of their own, and a skip that the host decides."""
+        """An optimizer with a step of its own: fp32 gradients, clipped before it, and a skip that the host decides."""
         scale = (self._clipping / (self.grad_norm + 1e-6)).clamp(max=1.0) if self._clipping else None
         for flat, gradient in zip(self.flat_groups, gradients, strict=True):
             flat.master.grad = (
