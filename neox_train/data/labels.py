@@ -24,9 +24,9 @@ class LabelledTokens:
         self.sizes = tokens.sizes
 
     @classmethod
-    def open(cls, prefix: Path, labels_prefix: Path) -> LabelledTokens:
+    def open(cls, prefix: Path, labels_prefix: Path, vocab_size: int | None = None) -> LabelledTokens:
         """Open both; raises DataError where they are not items of the same lengths."""
-        tokens, labels = MmapTokens.open(prefix), MmapTokens.open(labels_prefix)
+        tokens, labels = MmapTokens.open(prefix, vocab_size), MmapTokens.open(labels_prefix)
         if not np.array_equal(tokens.sizes, labels.sizes):
             raise DataError(
                 f"{labels_prefix} has {len(labels)} items of {int(labels.sizes.sum(dtype=np.int64))} labels, {prefix} "
@@ -37,6 +37,10 @@ class LabelledTokens:
 
     def __len__(self) -> int:
         return len(self._tokens)
+
+    def check(self, ids: np.ndarray) -> None:
+        """Raise DataError where marked ids that were read are beyond the vocabulary, if it was given."""
+        self._tokens.check(np.where(ids < 0, ~ids, ids))
 
     def part(self, item: int, start: int, stop: int) -> np.ndarray:
         """Tokens start to stop (exclusive) of one item, int64, marked; raises DataError for a label that is another
@@ -55,6 +59,8 @@ class LabelledTokens:
         return np.where(masked, ~tokens, tokens)
 
 
-def open_items(prefix: Path, labels_prefix: Path | None) -> MmapTokens | LabelledTokens:
-    """Token files with their labels, where there are any."""
-    return MmapTokens.open(prefix) if labels_prefix is None else LabelledTokens.open(prefix, labels_prefix)
+def open_items(prefix: Path, labels_prefix: Path | None, vocab_size: int | None = None) -> MmapTokens | LabelledTokens:
+    """Token files with their labels, where there are any; ids are compared with ``vocab_size`` where it is given."""
+    if labels_prefix is None:
+        return MmapTokens.open(prefix, vocab_size)
+    return LabelledTokens.open(prefix, labels_prefix, vocab_size)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from neox_train.data.known_ids import require_known_ids, require_known_sample
 from neox_train.data.pair_files import pair_paths
 from neox_train.data.store import TokenStore
 from neox_train.errors import DataError
@@ -58,7 +59,10 @@ def export_mmap(store: TokenStore, prefix: Path, *, vocab_size: int) -> tuple[Pa
 class MmapTokens:
     """A .bin/.idx pair, mapped; its items are the documents, as they are to GPT-NeoX's training."""
 
-    def __init__(self, tokens_path: Path, dtype: np.dtype, sizes: np.ndarray, pointers: np.ndarray) -> None:
+    def __init__(
+        self, tokens_path: Path, dtype: np.dtype, sizes: np.ndarray, pointers: np.ndarray, vocab_size: int | None = None
+    ) -> None:
+        self._path, self._vocab_size = tokens_path, vocab_size
         self._bytes = (
             np.memmap(tokens_path, mode="r").view(np.ndarray) if tokens_path.stat().st_size else np.zeros(0, "u1")
         )
@@ -67,8 +71,11 @@ class MmapTokens:
         self._pointers = pointers
 
     @classmethod
-    def open(cls, prefix: Path) -> MmapTokens:
-        """Open ``prefix.bin`` and ``prefix.idx``; raises DataError where they are not a whole pair of token files."""
+    def open(cls, prefix: Path, vocab_size: int | None = None) -> MmapTokens:
+        """Open ``prefix.bin`` and ``prefix.idx``; raises DataError where they are not a whole pair of token files.
+
+        With a ``vocab_size`` a sample of the ids is compared with it now, and the others as they are read.
+        """
         bin_path, idx_path = pair_paths(prefix)
         try:
             index, bin_bytes = idx_path.read_bytes(), bin_path.stat().st_size
@@ -92,7 +99,11 @@ class MmapTokens:
             raise DataError(
                 f"{bin_path} has {bin_bytes} bytes, its index points at byte {int(ends.max())}; fetch or write it again"
             )
-        return cls(bin_path, dtype, sizes, pointers)
+        opened = cls(bin_path, dtype, sizes, pointers, vocab_size)
+        if vocab_size is not None:
+            whole = bin_bytes // dtype.itemsize * dtype.itemsize
+            require_known_sample(opened._bytes[:whole].view(dtype), vocab_size, bin_path)
+        return opened
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -105,6 +116,11 @@ class MmapTokens:
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
         return self.part(index, 0, int(self.sizes[index]))
+
+    def check(self, ids: np.ndarray) -> None:
+        """Raise DataError where ids that were read are beyond the vocabulary, if it was given."""
+        if self._vocab_size is not None:
+            require_known_ids(ids, self._vocab_size, self._path)
 
     def part(self, item: int, start: int, stop: int) -> np.ndarray:
         """Ids start to stop (exclusive) of one item, in the files' dtype."""

@@ -46,6 +46,9 @@ class Items(Protocol):
     def part(self, item: int, start: int, stop: int) -> np.ndarray:
         """Tokens start to stop (exclusive) of one item."""
 
+    def check(self, ids: np.ndarray) -> None:
+        """Raise DataError where ids that were read cannot be tokens."""
+
 
 class ItemStream:
     """Items of a pair of files, back to back in a given order, as one stream of tokens."""
@@ -75,6 +78,7 @@ class ItemStream:
             part = self._tokens.part(item, offset, min(size, offset + len(result) - filled))
             result[filled : filled + len(part)] = part
             filled, place = filled + len(part), place + 1
+        self._tokens.check(result)
         return result
 
 

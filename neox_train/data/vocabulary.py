@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neox_train.config.conflict import name_places
 from neox_train.data.identity import main_path
 from neox_train.data.manifest import load_manifest
 from neox_train.data.pair_files import is_pair
@@ -16,10 +17,21 @@ if TYPE_CHECKING:
 
 
 def find_vocab_size(config: NeoxConfig) -> int:
-    """Token ids of the data that ``config`` trains on; raises ConfigError or DataError where they do not say."""
+    """Token ids of the data that ``config`` trains on; raises ConfigError or DataError where they do not say.
+
+    A written ``vocab_size`` that a dataset folder contradicts is a ConfigError too.
+    """
     path = Path(main_path(config))
     if not is_pair(path):
-        return load_manifest(path).vocab_size
+        size = load_manifest(path).vocab_size
+        if config.vocab_size not in (None, size):
+            place = name_places(config.places, "vocab_size")
+            raise ConfigError(
+                (f"{place}: " if place else "")
+                + f"`vocab_size` is {config.vocab_size}, the dataset {path} has {size} token ids and decides; "
+                "remove the key, or repeat the estimate stage, which writes it"
+            )
+        return size
     if config.vocab_size is not None:
         return config.vocab_size
     return find_pair_tokenizer(

@@ -57,7 +57,7 @@ def open_held_out_blend(
     trained_on = {Path(path).resolve() for path in config.train_data_paths or [main_path(config)]}
     told = []
     if is_pair_blend(key, paths):
-        sets = open_whole_pairs(part, paths, labels, config.seq_length)
+        sets = open_whole_pairs(config, part, paths, labels)
         weights = weights or [1.0] * len(sets)
         told = [
             f"`{key}`: {path} is trained on too, its loss is not held out"

@@ -55,6 +55,8 @@ class TrainingData:
         # Other tokenizer files than a tokenizer.json cannot be compared with a dataset folder's.
         is_comparable = manifest is not None or ((config.vocab_file or "").endswith(".json") and not config.merge_file)
         tokenizer = (digests["tokenizer"] or None) if is_comparable else None
+        vocab_size = find_vocab_size(config)
+        config = config.with_vocab_size(vocab_size)
         train, order, *told = _open_train(config, path, tokenizer)
         validation, more = _open_validation(config, path, tokenizer)
         test = None
@@ -62,7 +64,7 @@ class TrainingData:
             test, last = open_held_out_blend(config, "test", tokenizer)
             more = [*more, last]
         return cls(
-            vocab_size=find_vocab_size(config),
+            vocab_size=vocab_size,
             digests=digests,
             train=train,
             validation=validation,
@@ -120,7 +122,7 @@ def _open_train(config: NeoxConfig, path: Path, tokenizer_sha256: str | None) ->
     if config.train_data_paths is not None:
         return open_train_blend(config, tokenizer_sha256)
     if is_pair(path):
-        tokens = MmapTokens.open(path)
+        tokens = MmapTokens.open(path, config.vocab_size)
         order = NeoxOrder(
             tokens,
             split_items(config.split, len(tokens))["train"],
@@ -140,7 +142,7 @@ def _open_validation(config: NeoxConfig, path: Path, tokenizer_sha256: str | Non
         return blend, [told]
     if not is_pair(path):
         return Windows(TokenStore.open(path, "validation"), config.seq_length), []
-    tokens = MmapTokens.open(path)
+    tokens = MmapTokens.open(path, config.vocab_size)
     items = split_items(config.split, len(tokens))["validation"]
     if not config.data_path:
         # As in GPT-NeoX the pairs of a blend have no splits; they are trained on whole.

@@ -39,7 +39,7 @@ def open_pair_blend(config: NeoxConfig, prefixes: Sequence[Path]) -> tuple[Windo
 
     As in GPT-NeoX every pair is trained on whole, ``split`` is not read, and without weights all weigh the same.
     """
-    pairs = _open_labelled("train", prefixes, config.train_label_data_paths)
+    pairs = _open_labelled("train", prefixes, config.train_label_data_paths, config.vocab_size)
     num_samples = (config.train_iters or 0) * config.train_batch_size
     weights = normalise_weights(_choose_weights(config, pairs))
     orders = [
@@ -52,10 +52,12 @@ def open_pair_blend(config: NeoxConfig, prefixes: Sequence[Path]) -> tuple[Windo
     return windows, order, f"blend of the training samples in GPT-NeoX's order: {shares}"
 
 
-def open_whole_pairs(part: str, prefixes: Sequence[Path], labels: list[str] | None, seq_length: int) -> list[Windows]:
+def open_whole_pairs(
+    config: NeoxConfig, part: str, prefixes: Sequence[Path], labels: list[str] | None
+) -> list[Windows]:
     """All windows of each pair of ``{part}_data_paths``, its items in the order of the file."""
-    pairs = _open_labelled(part, prefixes, labels)
-    return [Windows(ItemStream(pair, np.arange(len(pair))), seq_length) for pair in pairs]
+    pairs = _open_labelled(part, prefixes, labels, config.vocab_size)
+    return [Windows(ItemStream(pair, np.arange(len(pair))), config.seq_length) for pair in pairs]
 
 
 def refuse_labels(part: str, labels: list[str] | None) -> None:
@@ -67,12 +69,14 @@ def refuse_labels(part: str, labels: list[str] | None) -> None:
         )
 
 
-def _open_labelled(part: str, prefixes: Sequence[Path], labels: list[str] | None) -> list[MmapTokens | LabelledTokens]:
+def _open_labelled(
+    part: str, prefixes: Sequence[Path], labels: list[str] | None, vocab_size: int | None
+) -> list[MmapTokens | LabelledTokens]:
     for label in labels or ():
         if not is_pair(Path(label)):
             raise ConfigError(f"`{part}_label_data_paths`: {label} is no pair of .bin/.idx files; correct the path")
     beside = [None] * len(prefixes) if labels is None else [Path(label) for label in labels]
-    return [open_items(prefix, label) for prefix, label in zip(prefixes, beside, strict=True)]
+    return [open_items(prefix, label, vocab_size) for prefix, label in zip(prefixes, beside, strict=True)]
 
 
 def _choose_weights(config: NeoxConfig, pairs: Sequence[MmapTokens | LabelledTokens]) -> list[float]:

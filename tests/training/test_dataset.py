@@ -11,7 +11,7 @@ from neox_train.data.identity import identify_data
 from neox_train.data.mmap_files import MmapTokens, export_mmap
 from neox_train.data.neox_order import NeoxOrder, split_items
 from neox_train.data.store import TokenStore
-from neox_train.errors import ConfigError
+from neox_train.errors import ConfigError, DataError
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext
 from tests.training.synthetic import VOCAB_SIZE, resolve, write_dataset
@@ -120,6 +120,10 @@ def test_files_of_gpt_neox_train_in_its_order(two: list[DatasetFolder], alone: R
     )
     assert data.vocab_size == VOCAB_SIZE and data.digests["tokenizer"] == ""
     assert data.digests != TrainingData.open(config.model_copy(update={"split": "80,20,0"})).digests
+    with pytest.raises(ConfigError, match=r"`vocab_size` is 7, the dataset .* token ids and decides; remove the key"):
+        TrainingData.open(settle(two).model_copy(update={"vocab_size": 7}))
+    with pytest.raises(DataError, match=f"tokens.bin has the token id .*, and the tokenizer has {VOCAB_SIZE // 2} ids"):
+        TrainingData.open(config.model_copy(update={"vocab_size": VOCAB_SIZE // 2}))
     with pytest.raises(ConfigError, match="do not say how many token ids"):
         TrainingData.open(config.model_copy(update={"vocab_size": None}))
 
