@@ -36,15 +36,15 @@ _MODEL: dict[str, Any] = {
 }
 _ADAM: dict[str, Any] = {"type": "Adam", "params": {"lr": 0.002, "betas": [0.9, 0.95], "eps": 1.0e-8}}
 _LAMB: dict[str, Any] = {"type": "OneBitLamb", "params": {"lr": 0.02, "betas": [0.9, 0.999], "eps": 1.0e-8}}
-_LOCAL: dict[str, Any] = {"gradient_compression": "local_update", "local_update_steps": 10}
+_PAPER: dict[str, Any] = {"local_update_steps": 10, "local_update_start_step": 0, "local_update_momentum": 0.9}
 METHODS: dict[str, dict[str, Any]] = {
     "none": {},
     "bf16": {"gradient_compression": "bf16"},
     "fp16": {"gradient_compression": "fp16"},
     "sparse_gradients: auto": {"sparse_gradients": "auto"},
     "powersgd, rank 8": {"gradient_compression": "powersgd", "powersgd_rank": 8, "powersgd_start_step": 40},
-    "local_update, the paper's outer step": {**_LOCAL, "local_update_lr": 0.7, "local_update_momentum": 0.9},
-    "local_update, momentum 0.7 after a warm-up": {**_LOCAL, "local_update_momentum": 0.7, "start_share": 0.2},
+    "local_update": {"gradient_compression": "local_update"},
+    "local_update, the paper's outer step": {"gradient_compression": "local_update", **_PAPER},
     "onebit_adam": {"gradient_compression": "onebit_adam"},
     "zero_one_adam": {"gradient_compression": "zero_one_adam"},
     "LAMB, whole gradients": {"optimizer": {**_LAMB, "params": {**_LAMB["params"], "freeze_step": 10**6}}},
@@ -141,9 +141,7 @@ def _resolve(method: str, seed: int, arguments: argparse.Namespace) -> Any:
     from neox_train.config.load import load_config
     from neox_train.config.support import require_trainable
 
-    changes = {key: value for key, value in METHODS[method].items() if key not in ("against", "start_share")}
-    if share := METHODS[method].get("start_share"):
-        changes["local_update_start_step"] = int(share * arguments.steps)
+    changes = {key: value for key, value in METHODS[method].items() if key != "against"}
     keys = {"optimizer": _ADAM, **_MODEL, **changes, "train_iters": arguments.steps, "seed": seed}
     keys |= {"data_path": str(arguments.dataset), "lr_decay_iters": arguments.steps}
     with tempfile.TemporaryDirectory() as folder:

@@ -21,21 +21,24 @@ from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config, write_config
 from neox_train.data.vocabulary import find_vocab_size
 
-_LOCAL: dict[str, Any] = {
-    "local_update_steps": 10,
-    "local_update_start_step": 40,
-    "local_update_momentum": 0.7,
-}
+_POWER: dict[str, Any] = {"powersgd_rank": 8, "powersgd_start_step": 10}
+_ONE_BIT: dict[str, Any] = {"gradient_clipping": 0.0}
+_LAMB: dict[str, Any] = {"lr": 3e-2, "betas": [0.9, 0.999], "eps": 1e-8}
+_NEVER = 10**6
 METHODS: dict[str, dict[str, Any]] = {
     "none": {},
     "bf16": {},
     "fp16": {},
-    "powersgd": {"powersgd_rank": 8, "powersgd_start_step": 10},
-    "local_update": _LOCAL,
-    "onebit_adam": {"gradient_clipping": 0.0},
-    "auto": {**_LOCAL, "powersgd_rank": 8, "powersgd_start_step": 10},
+    "powersgd": _POWER,
+    "local_update": {},
+    "onebit_adam": _ONE_BIT,
+    "zero_one_adam": _ONE_BIT,
+    "LAMB": {**_ONE_BIT, "optimizer": {"type": "OneBitLamb", "params": {**_LAMB, "freeze_step": _NEVER}}},
+    "onebit_lamb": {**_ONE_BIT, "optimizer": {"type": "OneBitLamb", "params": _LAMB}},
+    "auto": _POWER,
 }
-_EXACT = ("none", "bf16", "fp16")
+"""LAMB is what 1-bit LAMB is held against: whole gradients to the end."""
+_EXACT = ("none", "bf16", "fp16", "LAMB")
 _NODES = (("neox-a", "neox-va", "10.88.0.1"), ("neox-b", "neox-vb", "10.88.0.2"))
 _RANK = "import sys; from neox_train.training.entry import train_rank; train_rank(sys.argv[1])"
 _PORT = 29517
@@ -52,9 +55,11 @@ def main() -> None:
     parser.add_argument("--megabits", type=int, nargs="+", default=[100, 1000, 10000])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--steps", type=int, default=60, help="of the exact methods; the others may take twice as many")
+    parser.add_argument("--add", action="store_true", help="keep the rows that the output has")
     parser.add_argument("--seconds", type=float, default=1200, help="limit of all trainings together")
     arguments = parser.parse_args()
-    deadline, rows = time.monotonic() + arguments.seconds, []
+    deadline = time.monotonic() + arguments.seconds
+    rows = json.loads(arguments.output.read_text())["rows"] if arguments.add else []
     join_nodes()
     try:
         for megabits in arguments.megabits:
@@ -102,7 +107,7 @@ def write_run(folder: Path, dataset: Path, method: str, steps: int) -> None:
         "eval_interval": _EVERY,
         "eval_iters": 8,
         "log_interval": _EVERY,
-        "gradient_compression": method,
+        "gradient_compression": "none" if method == "LAMB" else method,
         **METHODS[method],
     }
     files = [Path("configs/demo/base.yml"), Path("configs/demo/serial.yml")]

@@ -51,7 +51,7 @@ def _own_bytes(config: NeoxConfig, moments: int) -> float:
     if uses_one_bit(config):
         ranks, is_lamb = config.data_parallel_size, config.optimizer_type == "onebitlamb"
         rests = 1 + 1 / ranks
-        states = {"onebitadam": 0, "zerooneadam": 1, "onebitlamb": 1}[config.optimizer_type]
+        states = {"onebitadam": 0, "zerooneadam": 1, "onebitlamb": 2}[config.optimizer_type]
         # Of every rank weights, moments, further states and rests (1-bit LAMB's momenta twice); of the first, states
         # with their rests once more.
         own = ranks * (1 + moments + states + rests + is_lamb)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from neox_train.config.architecture import GATED_ACTIVATIONS
 from neox_train.config.fp8 import FP8_PARAMETERS, uses_fp8
 from neox_train.config.keys import read_status
+from neox_train.config.local_update import choose_local_update
+from neox_train.config.one_bit import choose_one_bit_warmup, uses_one_bit
 from neox_train.config.reader import show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.config.voids import list_voids
@@ -19,6 +21,7 @@ def list_notices(config: NeoxConfig, written: NeoxKeys) -> list[str]:
         *_note_clipping(config),
         *_note_gated_width(config),
         *_note_unreached(config),
+        *_note_whole_steps(config),
     ]
 
 
@@ -85,3 +88,17 @@ def _note_unreached(config: NeoxConfig) -> list[str]:
             f"{config.num_layers}: all layers are recomputed together"
         )
     return sentences
+
+
+def _note_whole_steps(config: NeoxConfig) -> list[str]:
+    """When a compression begins that sends whole gradients first."""
+    method = config.gradient_compression
+    if uses_one_bit(config):
+        return [f"gradient_compression {method}: whole gradients for {choose_one_bit_warmup(config)} steps, then signs"]
+    if method != "local_update":
+        return []
+    chosen = choose_local_update(config)
+    return [
+        f"gradient_compression {method}: whole gradients for {chosen.start_step} steps, then an outer step every "
+        f"{chosen.every} (lr {config.local_update_lr:g}, momentum {chosen.momentum:g})"
+    ]

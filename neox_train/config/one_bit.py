@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from neox_train.config.conflict import ConflictError
+from neox_train.config.whole_steps import choose_whole_steps
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 ONE_BIT_TYPES = {"onebit_adam": "onebitadam", "zero_one_adam": "zerooneadam", "onebit_lamb": "onebitlamb"}
 """Optimizer type, in small letters, of each method."""
 _WRITTEN = {"onebit_adam": "OneBitAdam", "zero_one_adam": "ZeroOneAdam", "onebit_lamb": "OneBitLamb"}
-_WARMUP_SHARE = 0.2
-"""Of a training's steps that go before compression; the papers take 15 to 25 %."""
 
 
 def derive_one_bit(method: str, optimizer_type: str) -> tuple[str, str]:
@@ -56,8 +54,4 @@ def choose_one_bit_warmup(config: NeoxConfig) -> int:
     """
     params: dict[str, Any] = dict((config.optimizer or {}).get("params", {}))
     given = params.get("var_freeze_step" if config.optimizer_type == "zerooneadam" else "freeze_step")
-    if given is not None:
-        return int(given)
-    steps = config.train_iters or 0
-    rising = config.warmup * (config.lr_decay_iters or steps)
-    return max(1, math.ceil(max(_WARMUP_SHARE * steps, rising)))
+    return choose_whole_steps(config) if given is None else int(given)

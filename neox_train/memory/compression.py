@@ -25,8 +25,10 @@ def count_compression(plan: RankPlan) -> int:
     if plan.compression == "local_update":
         return 2 * whole
     if plan.compression != "powersgd":
-        # 0/1 Adam adds up momentum between exchanges, 1-bit LAMB goes on with a second moment beside the frozen one.
-        return _count_errors(plan, parameters) + (0 if plan.compression == "onebit_adam" else whole)
+        # 0/1 Adam adds up momentum between exchanges; 1-bit LAMB has second moments of this rank's own gradients, and
+        # DeepSpeed's of gradients rebuilt from signs, beside those that it steps with.
+        states = {"onebit_adam": 0, "zero_one_adam": 1, "onebit_lamb": 2}[plan.compression]
+        return _count_errors(plan, parameters) + states * whole
     return whole + _FP32 * sum(_count_factors(parameter, plan.powersgd_rank) for parameter in parameters)
 
 

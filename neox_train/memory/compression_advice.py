@@ -20,6 +20,8 @@ METHODS = ("none", "bf16", "fp16", "powersgd", *_ONE_BIT, "local_update")
 """In the order of preference: the first ones change the training least."""
 _SIGN_BYTES = 1 / 8 + 4 / 256
 """A bit, and its part of a scale in fp32."""
+_LAMB_MOMENT_BYTES = 2 / 10
+"""1-bit LAMB's second moments, in 16 bits in one step of ten."""
 _ONE_BIT_CALLS = 4
 """Collectives of an exchange of signs: signs and scales to the ranks that serve them, and both back."""
 STEPS_FACTORS = {"powersgd": 1.2, **dict.fromkeys(_ONE_BIT, 1.2), "local_update": 2.4}
@@ -60,6 +62,8 @@ class StepFacts:
     tensors: int = 1
     """Weights that 1-bit Adam and 0/1 Adam exchange one by one; 1-bit LAMB has one buffer."""
     local_update_steps: int = 50
+    local_whole_share: float = 0.0
+    """Of the training's steps in which local updates send whole gradients (``config.local_update``)."""
     local_element_bytes: float = 4.0
     method_seconds: Mapping[str, float] = field(default_factory=dict)
     """Own work of a method in a step, beside communication, where it was measured.
@@ -116,8 +120,10 @@ def predict_exposed(method: str, link: Link, facts: StepFacts) -> float:
     if facts.replicas < 2:
         return 0.0
     if method == "local_update":
-        whole = _all_reduce_seconds(facts.parameters * facts.local_element_bytes, link, facts.replicas)
-        return whole / facts.local_update_steps + link.latency_seconds
+        change = _all_reduce_seconds(facts.parameters * facts.local_element_bytes, link, facts.replicas)
+        whole = _all_reduce_seconds(facts.parameters * facts.element_bytes, link, facts.replicas)
+        share = facts.local_whole_share
+        return share * whole + (1 - share) * change / facts.local_update_steps + link.latency_seconds
     if method == "powersgd":
         share_bytes = facts.parameters * facts.powersgd_share * _FACTOR_BYTES
         # Two kinds of factors, one after the other, what is sent whole, and the word that all are finite.
@@ -125,7 +131,8 @@ def predict_exposed(method: str, link: Link, facts: StepFacts) -> float:
     if method in _ONE_BIT:
         share = facts.one_bit_warmup_share
         calls = _ONE_BIT_CALLS * (1 if method == "onebit_lamb" else facts.tensors)
-        signs = _all_reduce_seconds(facts.parameters * _SIGN_BYTES, link, facts.replicas)
+        sent = _SIGN_BYTES + (_LAMB_MOMENT_BYTES if method == "onebit_lamb" else 0)
+        signs = _all_reduce_seconds(facts.parameters * sent, link, facts.replicas)
         whole = _all_reduce_seconds(facts.parameters * facts.element_bytes, link, facts.replicas)
         # And the word that all gradients are finite, every step.
         return share * whole + (1 - share) * (signs + (calls - 1) * link.latency_seconds) + link.latency_seconds

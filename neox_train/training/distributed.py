@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,6 +23,7 @@ T = TypeVar("T")
 
 COLLECTIVE_TIMEOUT = timedelta(minutes=10)
 """A dead peer is seen at once by gloo and ended by the launcher; this bounds a live peer that makes no progress."""
+_LETTING_GO_SECONDS = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +100,9 @@ def leave_at_exit() -> None:
 def _leave() -> None:
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+        # gloo's threads still let go of the last collective's tensors. One that asks for the interpreter's lock while
+        # the interpreter ends aborts the process, and a training that finished would count as failed.
+        time.sleep(_LETTING_GO_SECONDS)
 
 
 def reduce_sum(values: Sequence[float], context: RankContext) -> list[float]:

@@ -1,23 +1,8 @@
-"""How many bytes one collective carries, from its arguments."""
+"""Where the payload of each kind of collective stands, and how much of it one rank sends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
-
-import torch
-
-
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """One collective seen by one rank."""
-
-    payload_bytes: int
-    """Bytes of the whole tensor: what is reduced, what is there after a gather, what is there before a scatter."""
-    wire_bytes: float
-    """Bytes one rank must send for it: the payload times the share of the bandwidth-optimal ring algorithm."""
-    dtype: str
+from collections.abc import Callable
 
 
 def _ring_share(size: int) -> float:
@@ -46,19 +31,20 @@ _SHARES: dict[str, tuple[str, Callable[[int], float]]] = {
     "send": ("tensor", _whole),
     "isend": ("tensor", _whole),
 }
-"""Argument that holds the whole payload, and the share of it that one rank sends; the factors are those with which
-NCCL's own tests turn algorithm bandwidth into bus bandwidth. Receiving is the other side of a send: not counted again.
+"""Argument that holds the whole payload (what is reduced, what is there after a gather or before a scatter), and the
+share of it that one rank sends; the factors are those with which NCCL's own tests turn algorithm bandwidth into bus
+bandwidth. Receiving is the other side of a send: not counted again.
 """
 
 KINDS = tuple(_SHARES)
 """Collectives that are counted."""
 
 
-def count_payload(kind: str, arguments: Mapping[str, Any], group_size: int) -> Payload:
-    """Bytes of a collective of ``kind`` called with these arguments among ``group_size`` ranks."""
-    name, share = _SHARES[kind]
-    held = arguments[name]
-    tensors = [held] if isinstance(held, torch.Tensor) else list(held)
-    payload_bytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else "none"
-    return Payload(payload_bytes, payload_bytes * share(group_size), dtype)
+def payload_argument(kind: str) -> str:
+    """Name of the argument that holds the whole payload of a collective of ``kind``: a tensor or a list of them."""
+    return _SHARES[kind][0]
+
+
+def wire_share(kind: str, group_size: int) -> float:
+    """Bytes that one of ``group_size`` ranks must send for a collective of ``kind``, by those of the payload."""
+    return _SHARES[kind][1](group_size)

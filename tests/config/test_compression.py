@@ -4,6 +4,7 @@ import pytest
 
 from neox_train.config.compression import choose_communication_type, list_candidates
 from neox_train.config.implementations import Implementations
+from neox_train.config.local_update import LocalUpdateSettings, choose_local_update
 from neox_train.config.one_bit import choose_one_bit_warmup
 from neox_train.config.support import list_unsupported, require_trainable
 from neox_train.errors import ConfigError, NotBuiltError
@@ -117,6 +118,27 @@ def test_two_methods_contradict() -> None:
 def test_compression_waits_for_the_warm_up(change: dict[str, object], expected: int) -> None:
     config = load_tiny(**change)
     assert choose_one_bit_warmup(config) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"train_iters": 250}, LocalUpdateSettings(start_step=50, every=10, momentum=0.7)),
+        ({"train_iters": 1000}, LocalUpdateSettings(start_step=200, every=40, momentum=0.7)),
+        ({"train_iters": 100_000}, LocalUpdateSettings(start_step=20_000, every=50, momentum=0.9)),
+        ({"train_iters": 3, "warmup": 0.0}, LocalUpdateSettings(start_step=1, every=1, momentum=0.0)),
+        (
+            {"train_iters": 250, "local_update_start_step": 0, "local_update_steps": 5, "local_update_momentum": 0.5},
+            LocalUpdateSettings(start_step=0, every=5, momentum=0.5),
+        ),
+    ],
+)
+def test_local_updates_have_twenty_outer_steps_and_momentum_for_so_many(
+    change: dict[str, object], expected: LocalUpdateSettings
+) -> None:
+    config = load_tiny(**change, gradient_compression="local_update")
+    assert choose_local_update(config) == expected
+    assert any(f"an outer step every {expected.every} " in notice for notice in config.notices)
 
 
 def test_clipping_by_a_norm_that_no_rank_knows_is_refused() -> None:

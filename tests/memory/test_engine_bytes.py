@@ -62,7 +62,12 @@ CASES: dict[str, dict[str, Any]] = {
     "bf16 ZeRO 1, Muon": {**_zero(1), "precision": "bfloat16", "optimizer": _optimizer("Muon")},
     "fp32 ZeRO 3, Muon": {**_zero(3), "optimizer": _optimizer("Muon")},
     "fp32 without ZeRO, 8-bit": {**_zero(0), "use_bnb_optimizer": True},
-    "fp32 without ZeRO, local updates": {**_zero(0), "gradient_compression": "local_update", "local_update_steps": 1},
+    "fp32 without ZeRO, local updates": {
+        **_zero(0),
+        "gradient_compression": "local_update",
+        "local_update_steps": 1,
+        "local_update_start_step": 0,
+    },
     "fp32 without ZeRO, tensor": {**_zero(0), **TENSOR},
     "bf16 ZeRO 1, tensor and sequence": {**_zero(1), **TENSOR, "sequence_parallel": True, "precision": "bfloat16"},
     "fp32 ZeRO 2, tensor, gated": {**_zero(2), **TENSOR, "activation": "swiglu", "mlp_multiple_of": 2},

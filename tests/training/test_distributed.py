@@ -1,10 +1,11 @@
 import os
+from pathlib import Path
 
 import pytest
 
 from neox_train.errors import DataError, TrainingError
 from neox_train.training.distributed import RankContext, reduce_max, reduce_sum, run_on_main, start_process_group
-from tests.gloo import EXPORTED
+from tests.gloo import EXPORTED, run_ranks
 
 
 def test_a_process_without_rank_variables_trains_alone(alone: RankContext) -> None:
@@ -35,3 +36,11 @@ def test_an_error_on_the_main_rank_keeps_its_kind(alone: RankContext) -> None:
     assert run_on_main(lambda: 7) == 7
     with pytest.raises(DataError, match="the sentence"):
         run_on_main(fail)
+
+
+@pytest.mark.full
+@pytest.mark.distributed
+@pytest.mark.parametrize("repeat", range(6))
+def test_ranks_end_well_right_after_their_last_collective(tmp_path: Path, repeat: int) -> None:
+    # Without time for gloo's threads to let go, two ends in three were aborts.
+    run_ranks("tests.training.leaving_worker", tmp_path / "none", 2)

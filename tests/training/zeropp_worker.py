@@ -29,7 +29,10 @@ class Done:
 
 
 def through_host(original: Any) -> Any:
-    """The collective by way of host memory; its first two arguments are what it fills and what it takes."""
+    """The collective by way of host memory; its first two arguments are what it fills and what it takes.
+
+    Both go flat: NCCL sees elements only, and DeepSpeed gathers scales [n, 1] into a flat tensor, which gloo refuses.
+    """
     signature = inspect.signature(original)
 
     @functools.wraps(original)
@@ -37,9 +40,10 @@ def through_host(original: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         is_async = bound.arguments.pop("async_op", False)
         (filled, output), (taken, given) = list(bound.arguments.items())[:2]
-        bound.arguments |= {filled: torch.empty_like(output, device="cpu"), taken: given.cpu()}
+        received = torch.empty(output.numel(), dtype=output.dtype)
+        bound.arguments |= {filled: received, taken: given.reshape(-1).cpu()}
         original(**bound.arguments)
-        output.copy_(bound.arguments[filled])
+        output.copy_(received.view_as(output))
         return Done() if is_async else None
 
     return carry

@@ -25,13 +25,23 @@ class CommunicationKeys(BaseModel):
     powersgd_start_step: int = implemented(
         100, "New here: steps with whole gradients before powersgd begins; the warm-up's length or more.", ge=2
     )
-    local_update_steps: int = implemented(
-        50, "New here: steps each replica takes by itself before local_update averages.", ge=1
+    local_update_steps: int | None = implemented(
+        None,
+        "New here: steps each replica takes by itself before local_update averages; by default a twentieth of the "
+        "steps that are left after local_update_start_step, 50 at most.",
+        ge=1,
     )
-    local_update_start_step: int = implemented(
-        0, "New here: steps with whole gradients before local_update begins; 0 as its paper.", ge=0
+    local_update_start_step: int | None = implemented(
+        None,
+        "New here: steps with whole gradients before local_update begins; by default a fifth of the training and no "
+        "less than the learning rate's warm-up. Its paper begins at 0.",
+        ge=0,
     )
     local_update_lr: float = implemented(0.7, "New here: learning rate of local_update's outer step.", gt=0)
-    local_update_momentum: float = implemented(
-        0.9, "New here: Nesterov momentum of local_update's outer step.", ge=0, lt=1
+    local_update_momentum: float | None = implemented(
+        None,
+        "New here: Nesterov momentum of local_update's outer step; by default 0.7 for twenty outer steps, up to its "
+        "paper's 0.9 from sixty on.",
+        ge=0,
+        lt=1,
     )

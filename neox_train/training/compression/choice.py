@@ -9,6 +9,7 @@ import torch
 
 from neox_train.checkpoint.engine_state import open_engine
 from neox_train.config.compression import choose_communication_type
+from neox_train.config.local_update import choose_local_update
 from neox_train.config.one_bit import uses_one_bit
 from neox_train.model.gpt_neox import GPTNeoX
 from neox_train.training.compression.local_update import LocalUpdate
@@ -43,13 +44,14 @@ def compress_gradients(engine: DeepSpeedEngine, model: torch.nn.Module, config: 
         )
         attach_compression(engine, power)
     if config.gradient_compression == "local_update":
+        chosen = choose_local_update(config)
         local = LocalUpdate(
             open_engine(engine, model),
             partial(average_whole, engine),
-            every=config.local_update_steps,
-            start_step=config.local_update_start_step,
+            every=chosen.every,
+            start_step=chosen.start_step,
             lr=config.local_update_lr,
-            momentum=config.local_update_momentum,
+            momentum=chosen.momentum,
             wire_dtype=_WIRE_DTYPES[choose_communication_type(config) or "fp32"],
             group=group,
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.distributed as dist
 
+from neox_train.config.local_update import choose_local_update
 from neox_train.memory.compression_advice import Link, StepFacts
 from neox_train.training.compression.power_sgd import PowerSGD
 from neox_train.training.distributed import RankContext, reduce_max
@@ -56,13 +57,15 @@ def measure_step(config: NeoxConfig, model: torch.nn.Module, context: RankContex
     if context.world_size > 1:
         gradients = [p.grad for p in parameters if p.grad is not None]
         share, powersgd_seconds = _time_powersgd(config, gradients, context)
+    local = choose_local_update(config)
     return StepFacts(
         replicas=context.world_size,
         parameters=count,
         element_bytes=element_bytes,
         compute_seconds=reduce_max(compute_seconds, context),
         powersgd_share=share,
-        local_update_steps=config.local_update_steps,
+        local_update_steps=local.every,
+        local_whole_share=min(1.0, local.start_step / max(1, config.train_iters or 0)),
         local_element_bytes=2.0 if config.communication_data_type in ("fp16", "bf16", "bfp16") else 4.0,
         method_seconds={"powersgd": reduce_max(powersgd_seconds, context)},
     )

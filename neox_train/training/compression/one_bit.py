@@ -16,6 +16,7 @@ from neox_train.checkpoint.adapters.held import EngineState
 from neox_train.checkpoint.optimizer_state import put_state
 from neox_train.checkpoint.own_state import SavedOwnState, Tensors
 from neox_train.errors import CheckpointError
+from neox_train.training.compression.lamb_moments import LambMoments
 from neox_train.training.compression.one_bit_optimizer import allocate_states
 from neox_train.training.compression.seam import agree_on_finite, average_whole
 
@@ -39,12 +40,18 @@ class OneBit:
         self._masters = [held.tensor.detach() for held in state.held]
         self._is_floored = False
         allocate_states(self._optimizer)
+        self._lamb_moments = None
+        if isinstance(self._optimizer, OnebitLamb):
+            self._lamb_moments = LambMoments(self._optimizer, self._place_gradients(), group)
 
     @torch.no_grad()
     def reduce(self, gradients: Sequence[torch.Tensor]) -> None:
         """Average in place, or leave each rank its own; all skip together."""
-        if agree_on_finite(gradients, self._group) and self._switch.enable_backward_allreduce:
-            average_whole(self._engine, gradients)
+        if agree_on_finite(gradients, self._group):
+            if self._switch.enable_backward_allreduce:
+                average_whole(self._engine, gradients)
+            elif self._lamb_moments:
+                self._lamb_moments.add(gradients)
         if self._corrects_moments and not self._is_floored:
             for group in self._optimizer.param_groups:
                 state = self._optimizer.state[group["params"][0]]
@@ -53,23 +60,36 @@ class OneBit:
 
     @torch.no_grad()
     def finish_step(self) -> None:
-        """Correct second moments for their start at 0 as soon as signs take the place of gradients, and raise small
-        ones; where they still move, raise them again.
+        """Make second moments fit for signs as soon as these take the place of gradients, and while they move."""
+        if self._switch.enable_backward_allreduce:
+            return
+        begins, self._is_floored = not self._is_floored, True
+        if self._lamb_moments:
+            if begins:
+                self._lamb_moments.begin()
+            else:
+                self._lamb_moments.finish_step()
+        elif begins or self._moves_second_moments:
+            self._raise_small(corrects=begins and self._corrects_moments)
+
+    def _raise_small(self, *, corrects: bool) -> None:
+        """Correct second moments for their start at 0, and raise small ones.
 
         Signs have no zero: a row of the embeddings whose token has not come up yet has a second moment of 0 and would
         be divided by epsilon.
         """
-        if self._switch.enable_backward_allreduce or (self._is_floored and not self._moves_second_moments):
-            return
-        if self._corrects_moments and not self._is_floored:
-            for group in self._optimizer.param_groups:
-                for parameter in group["params"]:
-                    state = self._optimizer.state[parameter]
-                    state["exp_avg_sq"].div_(self._weigh_second(group, state["step"] - 1))
-        self._is_floored = True
-        for held in self._state.held:
-            second = self._optimizer.state[held.tensor]["exp_avg_sq"]
-            second.clamp_(min=_FLOOR * float(second.mean()))
+        for group in self._optimizer.param_groups:
+            for parameter in group["params"]:
+                state = self._optimizer.state[parameter]
+                second = state["exp_avg_sq"]
+                if corrects:
+                    second.div_(self._weigh_second(group, state["step"] - 1))
+                second.clamp_(min=_FLOOR * float(second.mean()))
+
+    def _place_gradients(self) -> dict[torch.Tensor, int]:
+        """Of each master weight, where its gradient stands among those that the engine hands over."""
+        trained = [name for name, parameter in self._engine.module.named_parameters() if parameter.requires_grad]
+        return {held.tensor: trained.index(held.segments[0].name) for held in self._state.held}
 
     @property
     def _corrects_moments(self) -> bool:

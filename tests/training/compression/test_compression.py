@@ -18,6 +18,7 @@ from neox_train.config.schema import NeoxConfig
 from neox_train.errors import CheckpointError
 from neox_train.memory.compression import count_compression
 from neox_train.memory.plan import plan_rank
+from neox_train.training.compression.lamb_moments import REFRESH_STEPS
 from neox_train.training.compression.power_sgd import PowerSGD
 from neox_train.training.distributed import RankContext
 from neox_train.training.engine import build_engine
@@ -33,7 +34,13 @@ WHOLE_STEPS = 22
 """With whole gradients before local updates begin: a checkpoint falls into them, and the poisoned step."""
 MODEL: dict[str, Any] = {"train_batch_size": 8, "train_micro_batch_size_per_gpu": None, "eval_iters": 4}
 POWER: dict[str, Any] = {**MODEL, "gradient_compression": "powersgd", "powersgd_start_step": START, "powersgd_rank": 8}
-LOCAL: dict[str, Any] = {**MODEL, "gradient_compression": "local_update", "local_update_steps": EVERY}
+LOCAL: dict[str, Any] = {
+    **MODEL,
+    "gradient_compression": "local_update",
+    "local_update_steps": EVERY,
+    "local_update_start_step": 0,
+    "local_update_momentum": 0.9,
+}
 ONE_BIT: dict[str, Any] = {**MODEL, "train_iters": STEPS, "gradient_clipping": 0.0}
 WARMUP, WARMUP_PAST_SAVE = 8, 24
 """A fifth of the steps, by default; and a warm-up that a checkpoint falls into."""
@@ -195,7 +202,10 @@ def test_one_bit_optimizers_send_whole_gradients_first_and_signs_then(
     assert all(sent == pytest.approx(whole, abs=64) for sent in steps[:warmup])
     # 0/1 Adam leaves its warm-up when the step count is above it, one step later.
     compressed = [sent for step, sent in enumerate(steps) if step > warmup and step != POISONED_AT]
-    assert max(compressed) < 0.04 * 4 * seen["parameters"]
+    refreshed = [sent for sent in compressed if sent > 0.04 * 4 * seen["parameters"]]
+    # 1-bit LAMB's second moments besides, in 16 bits, in one step of ten.
+    assert len(refreshed) == ((STEPS - WARMUP) // REFRESH_STEPS if name == "onebit_lamb" else 0)
+    assert max(compressed) < (0.04 + 0.5 * bool(refreshed)) * 4 * seen["parameters"]
 
 
 def test_1_bit_adam_takes_adam_s_steps_in_its_warm_up(trained: dict[str, dict[str, Any]]) -> None:
