@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neox_train.commands.by_hand import LOCAL, find_cluster_file, find_run_folder, with_processes
 from neox_train.commands.stage import stage
-from neox_train.config.layout import RunFolder
-from neox_train.errors import ConfigError
 
-_LOCAL = Path("cluster_profiles/local/cluster.yaml")
+if TYPE_CHECKING:
+    from neox_train.config.cluster import Cluster
+    from neox_train.config.layout import RunFolder
+    from neox_train.config.schema import NeoxConfig
 
 
 def register(app: typer.Typer) -> None:
@@ -31,11 +33,12 @@ def train(
         Path | None, typer.Option(help="Folder of the run; default: the folder above the files' `save`.")
     ] = None,
     processes: Annotated[int | None, typer.Option(help="Training processes on this machine.", min=1)] = None,
-    cluster: Annotated[Path | None, typer.Option(help=f"Cluster file; default {_LOCAL} where it exists.")] = None,
+    cluster: Annotated[Path | None, typer.Option(help=f"Cluster file; default {LOCAL} where it exists.")] = None,
     override: Annotated[list[str] | None, typer.Option(help="KEY=VALUE laid over the files; may be repeated.")] = None,
     allow_change: Annotated[
         list[str] | None, typer.Option(help="Key that a resumed run may change all the same; may be repeated.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Train although the memory does not suffice.")] = False,
 ) -> None:
     """Train one configuration on this machine: data_path names a dataset folder or .bin/.idx files.
 
@@ -52,7 +55,7 @@ def train(
     facts = _local_cluster(cluster, processes)
     overrides: dict[str, Any] = dict(parse_override(text) for text in override or [])
     config = resolve_files(files, facts, overrides=overrides)
-    folder = RunFolder(run_dir or _folder_of(config.save))
+    folder = find_run_folder(run_dir, config.save)
     vocab_size = find_vocab_size(config)
     own = {
         "save": config.save or str(folder.checkpoints),
@@ -61,39 +64,43 @@ def train(
     config = resolve_files(files, facts, overrides={**overrides, **own})
     for sentence in config.notices:
         typer.echo(f"note: {sentence}", err=True)
-    command = _same_command(files, folder, processes, cluster, override or [])
+    command = _same_command(files, folder, processes, cluster, override or [], force)
     # While the files and lines that the keys were written on are known; a refusal leaves the run's folder as it is.
     require_trainable(config, facts)
     config = config.with_vocab_size(vocab_size)
+    _check_memory(config, facts, f"run {folder.name}", force)
     accept_config(folder, facts, 1, config)
     with stage("train", folder.path, subject=f"run {folder.name}", command=command):
         train_run(folder, facts, 1, config=config)
 
 
 def _same_command(
-    files: list[Path], folder: RunFolder, processes: int | None, cluster: Path | None, override: list[str]
+    files: list[Path], folder: RunFolder, processes: int | None, cluster: Path | None, override: list[str], force: bool
 ) -> str:
     words = ["neox-train", "train", *map(str, files), "--run-dir", str(folder.path)]
     words += ["--processes", str(processes)] if processes else []
     words += ["--cluster", str(cluster)] if cluster else []
+    words += ["--force"] if force else []
     return shlex.join([*words, *(word for text in override for word in ("--override", text))])
 
 
-def _folder_of(save: str | None) -> Path:
-    if not save:
-        raise ConfigError("the files set no `save`; set it, or give the run's folder with --run-dir")
-    path = Path(save)
-    return path.parent if path.name == "checkpoints" else path
-
-
-def _local_cluster(file: Path | None, processes: int | None) -> Any:
+def _local_cluster(file: Path | None, processes: int | None) -> Cluster:
     """The cluster file's facts with the local executor; without a file, CPU processes of one thread."""
     from neox_train.config.cluster import Cluster, load_cluster
 
-    if file is None and _LOCAL.is_file():
-        file = _LOCAL
-    facts = load_cluster(file) if file else Cluster()
-    changes: dict[str, Any] = {"executor": "local"}
-    if processes:
-        changes["processes_per_node"] = processes
-    return facts.model_copy(update=changes)
+    found = find_cluster_file(file)
+    facts = load_cluster(found) if found else Cluster()
+    return with_processes(facts, processes).model_copy(update={"executor": "local"})
+
+
+def _check_memory(config: NeoxConfig, facts: Cluster, subject: str, force: bool) -> None:
+    """The gate of ``neox-train estimate``, wherever the cluster file says how much memory a process may use."""
+    from neox_train.memory.calibration import read_calibration
+    from neox_train.memory.estimate import estimate_memory
+    from neox_train.memory.stage import require_passed
+
+    if facts.memory_budget_gib is None:
+        return
+    estimated = estimate_memory(config, facts, read_calibration(facts.results_path, facts.name))
+    require_passed(estimated, subject=subject, force=force)
+    typer.echo(f"memory: {estimated.sentence}", err=True)

@@ -222,6 +222,13 @@ def locate_problem(config: NeoxConfig, problem: str) -> str:
 
 
 def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> None:
+    """``require_built``, and ConfigError where no number of steps is set."""
+    require_built(config, cluster)
+    if config.train_iters is None:
+        raise ConfigError("train_iters is not set; set it to the number of optimizer steps")
+
+
+def require_built(config: NeoxConfig, cluster: Cluster | None = None) -> None:
     """Raise NotBuiltError, one sentence naming every key, when the configuration needs what is not built.
 
     With a cluster also ConfigError when its device cannot run the configuration, and NotBuiltError where the keys of
@@ -230,8 +237,6 @@ def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> Non
     problems = [locate_problem(config, problem) for problem in list_unsupported(config)]
     if problems:
         raise NotBuiltError(f"this configuration needs what is not built yet: {'; '.join(problems)}")
-    if config.train_iters is None:
-        raise ConfigError("train_iters is not set; set it to the number of optimizer steps")
     if cluster is not None:
         require_hardware(config, cluster)
         Implementations.choose(config, cluster.device)

@@ -59,7 +59,7 @@ def require_passed(estimate: MemoryEstimate, *, subject: str, force: bool) -> No
     """Raise DoesNotFitError, one sentence with numbers and remedies, when the gate refuses and nobody forced it."""
     if estimate.verdict != "does_not_fit" or force:
         return
-    raise DoesNotFitError(f"{subject} {estimate.sentence}; {word_remedies(estimate)}; --force launches it nevertheless")
+    raise DoesNotFitError(f"{subject} {estimate.sentence}; {word_remedies(estimate)}; --force lets it pass")
 
 
 def _vouch(run: RunFolder, config: NeoxConfig, estimate: MemoryEstimate, force: bool) -> dict[str, Any]:

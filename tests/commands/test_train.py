@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import typer
@@ -9,12 +10,16 @@ from typer.testing import CliRunner
 
 from neox_train.checkpoint.manifest import Manifest, World, write_manifest
 from neox_train.checkpoint.table import build_table
+from neox_train.commands.by_hand import LOCAL, find_run_folder
 from neox_train.commands.train import register
 from neox_train.config.architecture import Architecture
+from neox_train.config.cluster import load_cluster
 from neox_train.config.layout import RunFolder
 from neox_train.config.load import write_config
+from neox_train.config.run import resolve_files
+from neox_train.config.support import require_trainable
 from neox_train.data.identity import identify_data
-from neox_train.errors import UserError
+from neox_train.errors import DoesNotFitError, UserError
 from tests.config.files import TINY
 from tests.training.synthetic import CASES, resolve, write_dataset
 
@@ -58,6 +63,32 @@ def test_a_refused_command_leaves_a_trained_runs_folder_as_it_was(tmp_path: Path
         assert isinstance(result.exception, UserError), result.exception
         assert change.split("=")[0] in str(result.exception)
         assert snapshot(tmp_path) == before, change
+
+
+def test_a_training_that_does_not_fit_is_refused_before_it_starts(tmp_path: Path) -> None:
+    app = typer.Typer()
+    register(app)
+    dataset = write_dataset(tmp_path / "data", train_tokens=500, validation_tokens=200)
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("device: cpu\nprocesses_per_node: 2\nmemory_gib_per_process: 0.2\n")
+    files = [str(CASES / "base.yml"), str(CASES / "optimizer.yml"), "--cluster", str(cluster)]
+    run = ["--run-dir", str(tmp_path / "run"), "--override", f"data_path={dataset.path}"]
+    result = CliRunner().invoke(app, [*files, *run])
+    assert isinstance(result.exception, DoesNotFitError)
+    assert "of the 205 MiB it may use (`memory_gib_per_process`)" in str(result.exception)
+    assert "--force lets it pass" in str(result.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_readmes_two_keys_are_all_that_the_demos_file_lacks(repository: Path, tmp_path: Path) -> None:
+    block = (repository / "README.md").read_text().split("this is a whole `my.yml`:\n\n")[1].split("\n\n")[0]
+    mine = tmp_path / "my.yml"
+    mine.write_text(textwrap.dedent(block))
+    facts = load_cluster(repository / LOCAL)
+    config = resolve_files([repository / "configs" / "demo" / "base.yml", mine], facts)
+    require_trainable(config, facts)
+    assert config.data_path == "results/datasets/stdlib"
+    assert find_run_folder(None, config.save).path == Path("results/runs/mine")
 
 
 def snapshot(folder: Path) -> dict[Path, tuple[int, bytes]]:

@@ -47,6 +47,27 @@ def test_files_alone_are_refused_in_one_sentence(tmp_path: Path) -> None:
     assert "\n" not in str(result.exception)
 
 
+def test_it_takes_what_train_takes(tmp_path: Path) -> None:
+    cluster = ["--cluster", str(_write_cluster(tmp_path, 2.0))]
+    files = FILES[1::2]
+    old = _call(*FILES, *cluster, "--vocab-size", "251")
+    assert _call(*files, *cluster, "--vocab-size", "251").stdout == old.stdout
+    # No number of steps is needed to count memory; the other processes and keys count.
+    other = _call(*files, *cluster, "--processes", "4", "--override", "train_iters=null", "--override", "num_layers=3")
+    assert other.exit_code == 0, other.exception
+    assert "on 1 x 4" in other.stdout
+    assert "50,257 tokens is assumed" in other.stderr and "assumed" not in old.stderr
+    dataset = tmp_path / "results" / "datasets" / "text"
+    write_pipeline(tmp_path)
+    assert "assumed" not in _call(*files, *cluster, "--override", f"data_path={dataset}").stderr
+
+
+def test_an_override_of_a_pipelines_run_is_sent_to_the_pipeline_file(tmp_path: Path) -> None:
+    pipeline = write_pipeline(tmp_path)
+    result = _call("tiny", "--pipeline", str(pipeline), "--override", "seed=2")
+    assert f"set `overrides:` of run tiny in {pipeline}" in str(result.exception)
+
+
 def test_force_lets_them_pass(tmp_path: Path) -> None:
     assert _call(*FILES, "--cluster", str(_write_cluster(tmp_path, 0.2)), "--force").exit_code == 0
 
