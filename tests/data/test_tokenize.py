@@ -14,7 +14,7 @@ from neox_train.config.layout import DatasetFolder
 from neox_train.config.pipeline import DatasetSpec
 from neox_train.data.fast_encoder import FastEncoder, InexactEncodingError
 from neox_train.data.manifest import load_manifest
-from neox_train.data.tokenize import tokenize_dataset
+from neox_train.data.tokenize import describe, tokenize_dataset
 from neox_train.data.tokenizer_training import train_byte_level_bpe
 from neox_train.errors import DataError
 from neox_train.locks import hold_lock
@@ -89,6 +89,7 @@ def test_skipped_lines_are_counted_and_sampled(tmp_path, make_spec, build, folde
     assert manifest.dropped.skipped.count == 5 and manifest.dropped.blank_lines == 1
     places = [sample.split(": ")[0].rsplit(" ", 2)[1:] for sample in manifest.dropped.skipped.samples]
     assert places == [["line", "2"], ["line", "3"], ["line", "4"], ["line", "5"], ["line", "7"]]
+    assert "; left out: 0 empty, 0 duplicate, 5 unreadable, the first: " in describe(manifest)
 
 
 def test_special_tokens_in_text_are_text(tmp_path, make_spec, build, folder):
