@@ -1,11 +1,12 @@
 """JSON lines to a token store, against a script around Hugging Face ``tokenizers``, datatrove, and gigatoken itself.
 
-    python benchmarks/tokenizing.py [--megabytes 48] [--vocab-size 16384] [--datatrove-python PYTHON] [--work FOLDER]
+    python benchmarks/tokenizing.py [--megabytes 360] [--vocab-size 16384] [--datatrove-python PYTHON] [--work FOLDER]
 
 The corpus is the Python source of the standard library and the installed packages, one file a document. Every side runs
 in a process of its own on the same files; its seconds leave out that process's imports, not the start of workers.
-This project runs three times and its best counts, the peers once. Prints one JSON object. The
-datatrove side needs an interpreter that has datatrove. (A script called tokenize.py would hide the standard library's.)
+This project and gigatoken run three times in turn and their best counts, the slower peers once. A last run tells the
+processor seconds of this project's parts. Prints one JSON object. The datatrove side needs an interpreter that has
+datatrove. (A script called tokenize.py would hide the standard library's.)
 """
 
 from __future__ import annotations
@@ -76,22 +77,25 @@ def compare_ids(store_folder: Path, prefix: Path) -> bool:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megabytes", type=float, default=48)
+    parser.add_argument("--megabytes", type=float, default=360)
     parser.add_argument("--vocab-size", type=int, default=16_384)
     parser.add_argument("--datatrove-python", default=None)
     parser.add_argument("--work", type=Path, default=None)
     arguments = parser.parse_args()
+    load_at_first = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(dir=arguments.work) as name:
         work = Path(name)
         (work / "corpus").mkdir()
         num_bytes, sample = write_corpus(work / "corpus", arguments.megabytes)
         tokenizer = work / "tokenizer.json"
         train_byte_level_bpe(sample, vocab_size=arguments.vocab_size, eod_token=END).save(str(tokenizer))
-        ours = [
-            run_side(sys.executable, "neox_train_side", work / "corpus", tokenizer, work / "ours") for _ in range(3)
-        ]
+        ours, gigatokens = [], []
+        for _ in range(3):
+            ours.append(run_side(sys.executable, "neox_train_side", work / "corpus", tokenizer, work / "ours"))
+            gigatokens.append(run_side(sys.executable, "gigatoken_side", work / "corpus", tokenizer))
+        load_of_the_three = os.getloadavg()[0]
+        profile = run_side(sys.executable, "profile_side", work / "corpus", tokenizer, work / "ours")
         seconds = {"neox-train": min(record["seconds"] for record in ours)}
-        gigatoken = run_side(sys.executable, "gigatoken_side", work / "corpus", tokenizer)
         seconds["tokenizers, 2 processes, .bin/.idx"] = run_side(
             sys.executable, "tokenizers_side", work / "corpus", tokenizer, work / "pair"
         )["seconds"]
@@ -99,13 +103,13 @@ def main() -> None:
         if arguments.datatrove_python:
             record = run_side(arguments.datatrove_python, "datatrove_side", work / "corpus", tokenizer, work / "trove")
             seconds["datatrove, 2 processes"] = record["seconds"]
-    fast = gigatoken["seconds"]
+    fast = {key: min(record["seconds"][key] for record in gigatokens) for key in gigatokens[0]["seconds"]}
     rates = {side: num_bytes / 1e6 / spent for side, spent in seconds.items()}
     print(
         json.dumps(
             {
                 "cpus": os.cpu_count(),
-                "load_average": os.getloadavg(),
+                "load_average": {"at_first": load_at_first, "after_the_fast_sides": load_of_the_three},
                 "megabytes_of_text": num_bytes / 1e6,
                 "megabytes_per_second": rates,
                 "times_faster": {side: rates["neox-train"] / rate for side, rate in rates.items()},
@@ -114,8 +118,9 @@ def main() -> None:
                 "share_of_gigatoken": {key: spent / seconds["neox-train"] for key, spent in fast.items()},
                 "cpu_seconds": {
                     "neox-train": min(record["cpu_seconds"] for record in ours),
-                    **gigatoken["cpu_seconds"],
+                    **{key: min(record["cpu_seconds"][key] for record in gigatokens) for key in fast},
                 },
+                "profile": profile,
                 "identical_ids": equal,
             },
             indent=2,
