@@ -23,9 +23,9 @@ from neox_train.data.tokenizer_training import train_byte_level_bpe
 
 PIECE_CHARACTERS = 8_000
 STAGE = """
-import json, resource, sys, time
+import json, sys, time
 from pathlib import Path
-import gigatoken, h5py
+import awkward, gigatoken, h5py
 from neox_train.config.layout import DatasetFolder
 from neox_train.config.pipeline import DatasetSpec
 from neox_train.data.tokenize import tokenize_dataset
@@ -36,7 +36,8 @@ spec = DatasetSpec.model_validate(
 began = time.perf_counter()
 tokenize_dataset(spec, DatasetFolder(Path(target)), report=lambda line: None)
 seconds = time.perf_counter() - began
-print(json.dumps({"seconds": seconds, "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3}))
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+print(json.dumps({"seconds": seconds, "peak_memory_mb": int(peak.split()[1]) * 1024 / 1e6}))
 """
 
 
