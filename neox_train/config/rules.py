@@ -8,6 +8,7 @@ from neox_train.config.blends import check_blend
 from neox_train.config.conflict import ConflictError
 from neox_train.config.schema import NeoxKeys
 from neox_train.config.sections.data import TOKENIZER_TYPES
+from neox_train.config.split import read_split
 
 
 def check_rules(keys: NeoxKeys) -> None:
@@ -22,6 +23,7 @@ def check_rules(keys: NeoxKeys) -> None:
     _check_rivals(keys)
     check_blend(keys)
     _check_tokenizer(keys)
+    read_split(keys.split)
     if keys.gpt_j_tied and not keys.gpt_j_residual:
         raise ConflictError("gpt_j_tied needs a parallel residual; set gpt_j_residual: true too", "gpt_j_tied")
 

@@ -10,25 +10,20 @@ from typing import Protocol
 
 import numpy as np
 
-from neox_train.errors import ConfigError, DataError
+from neox_train.config.split import read_split
+from neox_train.errors import DataError
 
 _SPLITS = ("train", "validation", "test")
 
 
 def split_items(split: str, num_items: int) -> dict[str, range]:
-    """Items of each split under GPT-NeoX's ``split`` string ("969, 30, 1"); raises ConfigError where it is none.
+    """Items of each split under GPT-NeoX's ``split`` string ("969, 30, 1"); raises as ``read_split``.
 
     Each boundary is the one before plus its rounded share (half to even); what rounding adds in all is taken from
     every boundary.
     """
-    try:
-        shares = [float(part) for part in split.replace("/", ",").split(",")]
-    except ValueError as error:
-        raise ConfigError(f"`split` is {split!r}; up to three numbers between commas are wanted") from error
-    shares = [*shares, 0.0, 0.0][:3]
+    shares = read_split(split)
     total = sum(shares)
-    if total <= 0 or min(shares) < 0:
-        raise ConfigError(f"`split` is {split!r}; shares of 0 or more with a sum above 0 are wanted")
     bounds = [0]
     for share in shares:
         bounds.append(bounds[-1] + round(share / total * num_items))

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import pytest
 
 from neox_train.config.deepspeed import deepspeed_json
+from neox_train.config.extra_args import DEEPSPEED_KEYS
 from tests.config.files import load_tiny, refuse_tiny
 
 
@@ -55,6 +59,54 @@ def test_extra_arguments_may_not_replace_a_key() -> None:
     assert "always true" in refuse_tiny(deepspeed_extra_args={"zero_allow_untested_optimizer": False})
     assert load_tiny(deepspeed_extra_args={"zero_allow_untested_optimizer": True})
     assert load_tiny(deepspeed_extra_args={"gradient_clipping": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        (
+            {"wall_clock_breakdwn": True},
+            "is no key of DeepSpeed, which would pass over it; did you mean wall",
+        ),
+        ({"qqq": 1}, "deepspeed_extra_args.qqq is no key of DeepSpeed, which would pass over it; remove it"),
+        ({"comms_logger": {"enbled": True}}, "comms_logger.enbled is no key of DeepSpeed's comms_logger; did you"),
+        ({"comms_logger": True}, "a block of keys is wanted"),
+        ({"wall_clock_breakdown": "maybe"}, "wall_clock_breakdown is 'maybe'; true or false is wanted"),
+        ({"tensor_parallel": {"autotp_size": 2}}, "set model_parallel_size"),
+    ],
+)
+def test_what_deepspeed_would_pass_over_is_refused(extra: dict[str, Any], words: str) -> None:
+    assert words in refuse_tiny(deepspeed_extra_args=extra)
+
+
+def test_the_table_has_every_top_level_key_that_deepspeed_reads() -> None:
+    from deepspeed.runtime.config import DeepSpeedConfig
+
+    asked: set[str] = set()
+
+    class Names(set[str]):
+        def __contains__(self, name: object) -> bool:
+            asked.add(str(name))
+            return super().__contains__(name)
+
+    class Watched(dict[str, Any]):
+        def __contains__(self, name: object) -> bool:
+            asked.add(str(name))
+            return super().__contains__(name)
+
+        def get(self, name: str, default: Any = None) -> Any:
+            asked.add(name)
+            return super().get(name, default)
+
+        def keys(self) -> Names:  # type: ignore[override]
+            return Names(super().keys())
+
+        def __copy__(self) -> Watched:
+            return Watched(self)
+
+    DeepSpeedConfig(Watched(train_batch_size=1))
+    assert len(asked) > 40
+    assert asked - set(DEEPSPEED_KEYS) == set()
 
 
 def test_the_block_is_a_copy() -> None:

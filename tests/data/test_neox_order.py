@@ -94,7 +94,7 @@ def test_splits_are_cut_as_gpt_neox_cuts_them(split, count, bounds):
 
 @pytest.mark.parametrize("split", ["a,b", "0,0,0", "-1,2", ""])
 def test_a_split_that_is_none_is_one_sentence(split):
-    with pytest.raises(ConfigError, match="`split` is"):
+    with pytest.raises(ConfigError, match="split is"):
         split_items(split, 10)
 
 
