@@ -38,7 +38,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "auto": _POWER,
 }
 """LAMB is what 1-bit LAMB is held against: whole gradients to the end."""
-_EXACT = ("none", "bf16", "fp16", "LAMB")
+_EXACT = ("none", "bf16", "fp16")
 _NODES = (("neox-a", "neox-va", "10.88.0.1"), ("neox-b", "neox-vb", "10.88.0.2"))
 _RANK = "import sys; from neox_train.training.entry import train_rank; train_rank(sys.argv[1])"
 _PORT = 29517

@@ -16,7 +16,7 @@ from neox_train.config.compression import AUTO_METHODS, choose_communication_typ
 from neox_train.config.implementations import Implementations
 from neox_train.files import read_json
 from neox_train.memory.compression_choice import Choice, choose_method
-from neox_train.training.compilation import prefer_fast_attention
+from neox_train.training.compilation import compile_blocks, prefer_fast_attention
 from neox_train.training.compression.measure import measure_link, measure_step
 from neox_train.training.distributed import RankContext, run_on_main
 from neox_train.training.engine import build_model
@@ -46,11 +46,12 @@ def settle_compression(
 ) -> Settled:
     """Choose for all ranks what ``auto`` stands for in this start of the training (collective).
 
-    ``checkpoint`` is what the training goes on from. Takes a few seconds; nothing that is measured with stays.
+    ``checkpoint`` is what the training goes on from. Takes a few seconds, and what compiling blocks takes where the
+    training does; nothing that is measured with stays.
     """
     previous = run_on_main(lambda: read_previous(checkpoint) if checkpoint else None)
     element_bytes = _count_element_bytes(config)
-    model = _build_bare_model(config, context, document_end)
+    model = build_bare_model(config, context, document_end)
     facts = measure_step(config, model, context, element_bytes)
     del model
     gc.collect()
@@ -85,12 +86,16 @@ def _count_element_bytes(config: NeoxConfig) -> int:
     return 2 if is_narrow else 4
 
 
-def _build_bare_model(config: NeoxConfig, context: RankContext, document_end: int | None) -> torch.nn.Module:
+def build_bare_model(config: NeoxConfig, context: RankContext, document_end: int | None) -> torch.nn.Module:
+    """The model as the training computes it, with weights of noise, nothing around it."""
     choice = Implementations.choose(config, "cuda" if context.device.type == "cuda" else "cpu")
     model = build_model(config, Architecture.from_config(config), context.grid, choice, document_end)
     dtype = torch.float32 if config.precision == "fp32" else torch.bfloat16
     model.to(device=context.device, dtype=dtype)
     prefer_fast_attention(context.device)
+    if choice.compiled_blocks:
+        # As the training's own: blocks of one shape share a graph, which it finds compiled.
+        compile_blocks(model)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.02)
     return model
