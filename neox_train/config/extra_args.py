@@ -20,6 +20,8 @@ _OWN = {
     "datastates_ckpt": _CHECKPOINTS,
     "tensor_parallel": "remove it and set model_parallel_size",
     "expert_parallel": "remove it: mixtures of experts are not built",
+    "sequence_parallel_size": "remove it and set sequence_parallel: true, which goes with model_parallel_size",
+    "data_parallel_size": "remove it: it follows from the number of processes",
     "pipeline": "remove it: what stages exchange is decided here",
     "torch_autocast": "remove it and set precision",
     "hybrid_engine": "remove it: nothing is generated during a training",
