@@ -17,6 +17,8 @@ from typing import Any
 
 from neox_train.errors import StorageError
 
+OTHER_DISK = "put it on another disk (`results:` of the cluster file; with `neox-train train`, `save` or --run-dir)"
+"""What to do where a disk is full or not writable."""
 _STORAGE_ERRNOS = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -45,14 +47,12 @@ def _storage_sentence(path: Path, error: OSError, needed_bytes: int | None) -> s
         free = free_bytes(path)
         needed = f"{needed_bytes} bytes needed, " if needed_bytes is not None else ""
         reason = "the disk is full" if error.errno == errno.ENOSPC else "the quota is used up"
-        return f"{path}: {reason} ({needed}{free} bytes free); make room or set `results:` to another disk, then repeat"
+        return f"{path}: {reason} ({needed}{free} bytes free); make room or {OTHER_DISK}, then repeat"
     if error.errno == errno.EISDIR:
         # The system names the folder itself where a rename met it under another name than ``path``.
         place = error.filename2 or error.filename or path
         return f"{place} is a folder, a file is wanted there; move it away, then repeat"
-    return (
-        f"{path} cannot be written ({os.strerror(error.errno or 0)}); give write permission or set `results:` elsewhere"
-    )
+    return f"{path} cannot be written ({os.strerror(error.errno or 0)}); give write permission or {OTHER_DISK}"
 
 
 def free_bytes(path: Path) -> int:

@@ -86,7 +86,10 @@ def convert_run(run: RunFolder, options: ConvertOptions, *, report: Report = pri
 
 def _read_run(run: RunFolder) -> tuple[NeoxConfig, TrainedText]:
     if not run.config_file.is_file():
-        raise ConfigError(f"{run.config_file} is missing; run `neox-train estimate {run.name}` first")
+        raise ConfigError(
+            f"{run.config_file} is missing: {run.path} is no run's folder, or its training never began; correct the "
+            f"path, or begin it with {run.training_command}"
+        )
     config = load_config([run.config_file])
     text = find_trained_text(config)
     if config.vocab_size not in (None, text.vocab_size):

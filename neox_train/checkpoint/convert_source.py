@@ -62,7 +62,7 @@ def _trained_checkpoint(run: RunFolder, config: NeoxConfig, text: TrainedText) -
             continue
         record = _read_record(run, file)
         folder, digest = run.path / record["checkpoint"], record["manifest_sha256"]
-        again = f"run `neox-train submit {run.name}` again"
+        again = f"repeat {run.training_command}"
         if record["training_digest"] != config.training_digest():
             raise CheckpointError(
                 f"{run.config_file} is not the configuration that {file.name} was trained with"
@@ -72,7 +72,10 @@ def _trained_checkpoint(run: RunFolder, config: NeoxConfig, text: TrainedText) -
             raise CheckpointError(f"{text.path} is not the dataset that {file.name} was trained on; {again}")
         _require_checkpoint(run, file, folder, digest)
         return folder, digest
-    raise CheckpointError(f"{run.path} is not trained (no trained.json); run `neox-train submit {run.name}` first")
+    raise CheckpointError(
+        f"{run.path} is not trained to its end (no trained.json); repeat {run.training_command}, or name one of its "
+        "step folders with --checkpoint"
+    )
 
 
 def _read_record(run: RunFolder, file: Path) -> dict[str, Any]:
@@ -80,7 +83,7 @@ def _read_record(run: RunFolder, file: Path) -> dict[str, Any]:
         record = read_json(file)
         return {key: record[key] for key in ("checkpoint", "manifest_sha256", "training_digest", "dataset_digest")}
     except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{file} is damaged; delete it and run `neox-train submit {run.name}`") from error
+        raise CheckpointError(f"{file} is damaged; delete it and repeat {run.training_command}") from error
 
 
 def _require_checkpoint(run: RunFolder, file: Path, folder: Path, digest: str) -> None:

@@ -75,7 +75,10 @@ class FragmentIndex:
         """Number of tensor-parallel shards a parameter was stored in."""
         entries = self._by_shard.get((MASTER, name, 0))
         if not entries:
-            raise CheckpointError(f"the checkpoint holds no weights of {name}; it is of another model")
+            raise CheckpointError(
+                f"the checkpoint holds no weights of {name}; it is of another model, "
+                "use the configuration it was trained with"
+            )
         return entries[0][0].shards
 
     def length(self, state: str, name: str, shard: int) -> int:

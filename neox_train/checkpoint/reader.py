@@ -115,7 +115,10 @@ def _fill(held: Held, values: torch.Tensor, key: str, shards: ShardTable, reader
 def _stored_states(held: Held, reader: TensorReader) -> list[str]:
     states = [reader.index.states(name) for name in held.names]
     if any(found != states[0] for found in states):
-        raise CheckpointError(f"the parameters {', '.join(held.names)} were saved with different optimizer states")
+        raise CheckpointError(
+            f"the parameters {', '.join(held.names)} were saved with different optimizer states and cannot be joined "
+            "in one group; resume with the ZeRO stage and the optimizer they were saved with"
+        )
     return [key for key in states[0] if key != MASTER]
 
 

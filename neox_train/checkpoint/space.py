@@ -10,7 +10,7 @@ from neox_train.config.architecture import Architecture
 from neox_train.config.compression import list_candidates
 from neox_train.config.one_bit import uses_one_bit
 from neox_train.errors import StorageError
-from neox_train.files import free_bytes
+from neox_train.files import OTHER_DISK, free_bytes
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
@@ -78,7 +78,7 @@ def require_space(
         return []
     return [
         f"{root}: the run's {held} checkpoints need {needed} bytes ({checkpoint_bytes} each) and {free} bytes are "
-        "free; make room, set `results:` to another disk, or set `keep_last_n_checkpoints` lower"
+        f"free; make room, {OTHER_DISK}, or set `keep_last_n_checkpoints` lower"
     ]
 
 
@@ -86,5 +86,5 @@ def describe_full_disk(path: Path, needed: int, free: int) -> str:
     """The one sentence for a disk without room for a checkpoint."""
     return (
         f"{path}: the disk is too full for a checkpoint ({needed} bytes needed, {free} bytes free); "
-        "make room or set `results:` to another disk, then repeat the same command"
+        f"make room or {OTHER_DISK}, then repeat the same command"
     )

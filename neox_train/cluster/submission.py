@@ -96,16 +96,14 @@ def attach_run(run: RunFolder, *, reporter: Reporter | None = None) -> None:
             except LockHeldError:
                 follow_other(run, steps_wanted(config), reporter)
         if (reason := unfinished_reason(run, config, deep=True)) is not None:
-            raise TrainingError(
-                f"run {run.name} is not trained ({reason}); `neox-train submit {run.name}` continues it"
-            )
+            raise TrainingError(f"run {run.name} is not trained ({reason}); {run.training_command} continues it")
         _close_unfollowed(run, config, reporter)
         _mark_trained(run, config, reporter)
 
 
 def _read_config(run: RunFolder) -> NeoxConfig:
     if not run.config_file.is_file():
-        raise ConfigError(f"{run.config_file} is missing; `neox-train estimate {run.name}` writes it")
+        raise ConfigError(f"{run.config_file} is missing; `neox-train estimate {run.name} --pipeline FILE` writes it")
     return read_run_config(run)
 
 
@@ -168,10 +166,10 @@ def _attach(run: RunFolder, config: NeoxConfig, reporter: Reporter) -> None:
     with StopSignals() as signals:
         found = find_job(run, ledger, reporter, signals)
         if found is None:
-            raise ConfigError(f"run {run.name} has no job to attach to; `neox-train submit {run.name}` submits one")
+            raise ConfigError(f"run {run.name} has no job to attach to; {run.training_command} starts one")
         job, attempt, ending = _follow(run, config, ledger, *found, reporter, signals)
         if ending.outcome != FINISHED:
-            remedy = f"`neox-train submit {run.name}` continues it" if ending.retry else "nothing is submitted"
+            remedy = f"{run.training_command} continues it" if ending.retry else "nothing is submitted"
             raise TrainingError(word_ending(run, config, job, attempt, ending, remedy))
 
 

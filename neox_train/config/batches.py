@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from neox_train.config.conflict import ConflictError
 
+_RANKS = "data-parallel ranks (processes / model_parallel_size / pipe_parallel_size)"
+
 
 @dataclass(frozen=True, slots=True)
 class Batches:
@@ -39,7 +41,7 @@ def derive_batches(
     if global_batch != micro_batch * accumulation * data_parallel_size:
         raise ConflictError(
             f"train_batch_size is {global_batch}, but train_micro_batch_size_per_gpu {micro_batch} x "
-            f"gradient_accumulation_steps {accumulation} x {data_parallel_size} data-parallel ranks is "
+            f"gradient_accumulation_steps {accumulation} x {data_parallel_size} {_RANKS} is "
             f"{micro_batch * accumulation * data_parallel_size}; leave one of the three out and it is derived",
             "train_batch_size",
             "train_micro_batch_size_per_gpu",
@@ -53,7 +55,7 @@ def _divide(global_batch: int, factor: int, data_parallel_size: int, name: str) 
     if rest or quotient == 0:
         raise ConflictError(
             f"train_batch_size {global_batch} is not a multiple of {name} {factor} x {data_parallel_size} "
-            f"data-parallel ranks; choose a multiple of {factor * data_parallel_size}",
+            f"{_RANKS}; choose a multiple of {factor * data_parallel_size}",
             "train_batch_size",
             name,
         )

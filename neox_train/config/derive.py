@@ -54,7 +54,8 @@ def _derive_world(keys: NeoxKeys, world_size: int | None) -> dict[str, Any]:
     tensor, pipeline = max(1, keys.model_parallel_size), max(1, keys.pipe_parallel_size)
     if world % (tensor * pipeline):
         raise ConflictError(
-            f"{world} processes cannot be cut into model_parallel_size {tensor} x pipe_parallel_size {pipeline}; "
+            f"{world} processes (nodes x processes_per_node) cannot be cut into "
+            f"model_parallel_size {tensor} x pipe_parallel_size {pipeline}; "
             f"use a multiple of {tensor * pipeline} processes",
             "model_parallel_size",
             "pipe_parallel_size",

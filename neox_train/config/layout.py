@@ -39,6 +39,11 @@ class RunFolder:
         return self.path.name
 
     @property
+    def training_command(self) -> str:
+        """How a person trains it, for sentences: with a pipeline, or by hand."""
+        return f"`neox-train submit {self.name}` (or the `neox-train train` that began it)"
+
+    @property
     def config_file(self) -> Path:
         """Every key resolved; enough to repeat the run."""
         return self.path / "config.yml"

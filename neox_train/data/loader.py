@@ -48,7 +48,8 @@ def validation_batches(
         raise DataError(
             f"the {name} split has {len(windows)} windows of {windows.seq_length} tokens, one batch needs "
             f"{micro_batch * dp_size} (micro-batch {micro_batch} x {dp_size} data-parallel ranks); "
-            f"give `splits.{name}` a larger share, or set `seq_length` or the micro-batch lower"
+            f"give `splits.{name}` (of .bin/.idx files: `split`) a larger share, or set `seq_length` or the "
+            "micro-batch lower"
         )
     firsts = ((batch * dp_size + dp_rank) * micro_batch for batch in range(min(batches, available)))
     return (windows.batch(range(first, first + micro_batch)) for first in firsts)

@@ -87,7 +87,10 @@ class MmapTokens:
             raise DataError(f"{idx_path} is no index of memory-mapped token files; export the data in that format")
         _, version, code, items, entries = _HEADER.unpack_from(index)
         if version != _VERSION or code not in _DTYPES:
-            raise DataError(f"{idx_path} has version {version} and type code {code}; 1 and an integer type are wanted")
+            raise DataError(
+                f"{idx_path} has version {version} and type code {code}; 1 and an integer type are wanted, "
+                "export it again"
+            )
         wanted = _HEADER.size + 12 * items + 8 * entries
         if len(index) != wanted:
             raise DataError(f"{idx_path} has {len(index)} bytes, its header says {wanted}; fetch or write it again")

@@ -44,7 +44,7 @@ class NeoxBlendOrder:
     def __init__(self, orders: Sequence[NeoxOrder], weights: Sequence[float]) -> None:
         """``weights``: one a set, adding up to 1. Raises ConfigError for more sets than GPT-NeoX can count."""
         if len(orders) > _MOST_SETS:
-            raise ConfigError(f"a blend of .bin/.idx files has {len(orders)} sets; {_MOST_SETS} is the most")
+            raise ConfigError(f"a blend of .bin/.idx files has {len(orders)} sets; {_MOST_SETS} is the most, join some")
         # Divided by their sum once more, as GPT-NeoX does: the last bit decides ties.
         exact = np.array(weights, dtype=np.float64)
         self._weights: list[float] = (exact / np.sum(exact)).tolist()

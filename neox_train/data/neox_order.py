@@ -87,7 +87,7 @@ class NeoxOrder:
         """
         per_epoch = int(tokens.sizes[items.start : items.stop].sum(dtype=np.int64))
         if per_epoch < 2:
-            raise DataError(f"the split has {per_epoch} tokens, too few for a window; change `split` or add data")
+            raise DataError(f"the train split has {per_epoch} tokens, too few for a window; change `split` or add data")
         # The least number of epochs whose windows are enough: (epochs * per_epoch - 1) // seq_length >= num_samples.
         epochs = max(1, -(-(num_samples * seq_length + 1) // per_epoch))
         random = np.random.RandomState(seed)
@@ -96,7 +96,7 @@ class NeoxOrder:
         self.stream = ItemStream(tokens, documents)
         num_windows = (epochs * per_epoch - 1) // seq_length
         if num_windows < 1:
-            raise DataError(f"the split has {per_epoch} tokens, too few for a window; change `split` or add data")
+            raise DataError(f"the train split has {per_epoch} tokens, too few for a window; change `split` or add data")
         self._shuffled = np.arange(num_windows, dtype=np.uint32 if num_windows < 2**32 - 2 else np.int64)
         random.shuffle(self._shuffled)
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from neox_train.data.manifest import FORMAT_VERSION, Shard, Split
 from neox_train.errors import DataError, StorageError
-from neox_train.files import flush_to_disk, free_bytes, sha256_file, storage_errors
+from neox_train.files import OTHER_DISK, flush_to_disk, free_bytes, sha256_file, storage_errors
 
 TOKENS = "tokens"
 DOCUMENT_OFFSETS = "document_offsets"
@@ -225,7 +225,7 @@ class _RawShard:
         if free < needed:
             raise StorageError(
                 f"{self._path}: the disk is full ({needed} bytes needed, {free} bytes free); "
-                "make room or set `results:` to another disk, then repeat"
+                f"make room or {OTHER_DISK}, then repeat"
             )
 
 

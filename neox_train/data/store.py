@@ -134,6 +134,6 @@ class TokenStore:
 def map_split(folder: Path, manifest: Manifest, split: str) -> list[MappedShard]:
     """Map every shard of a split."""
     if split not in manifest.splits:
-        raise DataError(f"{folder} has no split `{split}`; it has {', '.join(manifest.splits)}")
+        raise DataError(f"{folder} has no split `{split}`; name one it has: {', '.join(manifest.splits)}")
     dtype = np.dtype(manifest.dtype).newbyteorder("<")
     return [map_shard(folder / shard.file, shard, dtype) for shard in manifest.splits[split].shards]

@@ -40,7 +40,7 @@ def read_gpt2(vocabulary: Path, merges: Path, eod_token: str) -> Tokenizer:
     except Exception as error:
         # The library raises plain Exception for whatever its parser finds wrong.
         raise DataError(
-            f"{vocabulary} and {merges} are no GPT-2 vocabulary and merges ({first_line(error)})"
+            f"{vocabulary} and {merges} are no GPT-2 vocabulary and merges ({first_line(error)}); correct the paths"
         ) from error
     return _finish(tokenizer, PATTERNS["gpt2"], eod_token)
 

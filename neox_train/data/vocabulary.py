@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from neox_train.config.conflict import name_places
 from neox_train.data.identity import main_path
-from neox_train.data.manifest import load_manifest
+from neox_train.data.manifest import Manifest, load_manifest
 from neox_train.data.pair_files import is_pair
 from neox_train.data.upstream_tokenizer import UpstreamTokenizer, find_tokenizer
-from neox_train.errors import ConfigError
+from neox_train.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
@@ -23,7 +23,7 @@ def find_vocab_size(config: NeoxConfig) -> int:
     """
     path = Path(main_path(config))
     if not is_pair(path):
-        size = load_manifest(path).vocab_size
+        size = _load_located(config, path).vocab_size
         if config.vocab_size not in (None, size):
             place = name_places(config.places, "vocab_size")
             raise ConfigError(
@@ -39,6 +39,15 @@ def find_vocab_size(config: NeoxConfig) -> int:
         f"`data_path` {path} names .bin/.idx files, which do not say how many token ids there are",
         "set `vocab_file` to their tokenizer.json, or `vocab_size`",
     ).vocab_size
+
+
+def _load_located(config: NeoxConfig, path: Path) -> Manifest:
+    """The manifest; an error is led by the file and line that name the folder, where they are known."""
+    try:
+        return load_manifest(path)
+    except DataError as error:
+        place = name_places(config.places, "data_path" if config.data_path else "train_data_paths")
+        raise DataError(f"{place}: {error}" if place else str(error)) from error
 
 
 def find_pair_tokenizer(config: NeoxConfig, reason: str, remedy: str) -> UpstreamTokenizer:

@@ -27,7 +27,8 @@ def test_the_number_of_processes() -> None:
     assert load_tiny(global_num_gpus=4).world_size == 4
     assert load_tiny(global_num_gpus=4, processes=2).world_size == 2
     assert load_tiny(global_num_gpus=8, model_parallel_size=2, pipe_parallel_size=2).data_parallel_size == 2
-    assert "3 processes cannot be cut into model_parallel_size 2" in refuse_tiny(processes=3, model_parallel_size=2)
+    sentence = refuse_tiny(processes=3, model_parallel_size=2)
+    assert "3 processes (nodes x processes_per_node) cannot be cut into model_parallel_size 2" in sentence
     assert "world_size is 3, but 2 processes" in refuse_tiny(processes=2, world_size=3)
 
 

@@ -102,7 +102,7 @@ def test_a_split_without_documents_is_an_empty_store(tmp_path):
     assert store.num_tokens == store.num_documents == 0 and store.document_offsets.tolist() == [0]
     with pytest.raises(IndexError):
         store.document(0)
-    with pytest.raises(DataError, match="no split `other`; it has train"):
+    with pytest.raises(DataError, match="no split `other`; name one it has: train"):
         TokenStore.open(tmp_path, "other")
 
 

@@ -1,0 +1,43 @@
+"""What a sentence tells a person to set is accepted."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from neox_train.config.keys import read_status
+from neox_train.config.schema import NeoxKeys
+
+PACKAGE = Path(__file__).parent.parent / "neox_train"
+WITHOUT_EFFECT = {
+    name for name, field in NeoxKeys.model_fields.items() if read_status(field) in ("refused", "harmless")
+}
+ADVICE = re.compile(r"(?:set|put|use|give|add|lower|raise|try) `?([a-z][a-z0-9_]+)")
+
+
+def read_sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of every string that is said, docstrings left out; values stand as {}."""
+    holders = (ast.Module, ast.FunctionDef, ast.ClassDef)
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, holders)]
+    told_apart = {id(line.value) for body in bodies for line in body if isinstance(line, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            yield node.lineno, "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told_apart:
+            yield node.lineno, node.value
+
+
+def list_empty_advice(source: str) -> list[tuple[int, str]]:
+    found = []
+    for line, sentence in read_sentences(ast.parse(source)):
+        found += [(line, name) for name in ADVICE.findall(sentence) if name in WITHOUT_EFFECT]
+    return found
+
+
+def test_no_remedy_names_a_key_that_is_refused_or_without_effect() -> None:
+    assert list_empty_advice('raise ConfigError(f"{x} is new; set finetune: true")') == [(1, "finetune")]
+    wrong = {str(file): found for file in PACKAGE.rglob("*.py") if (found := list_empty_advice(file.read_text()))}
+    assert wrong == {}
