@@ -30,14 +30,12 @@ def read_sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def list_empty_advice(source: str) -> list[tuple[int, str]]:
-    found = []
-    for line, sentence in read_sentences(ast.parse(source)):
-        found += [(line, name) for name in ADVICE.findall(sentence) if name in WITHOUT_EFFECT]
-    return found
+def find_empty_advice(source: str) -> set[tuple[int, str]]:
+    sentences = read_sentences(ast.parse(source))
+    return {(line, name) for line, text in sentences for name in ADVICE.findall(text) if name in WITHOUT_EFFECT}
 
 
 def test_no_remedy_names_a_key_that_is_refused_or_without_effect() -> None:
-    assert list_empty_advice('raise ConfigError(f"{x} is new; set finetune: true")') == [(1, "finetune")]
-    wrong = {str(file): found for file in PACKAGE.rglob("*.py") if (found := list_empty_advice(file.read_text()))}
+    assert find_empty_advice('raise ConfigError(f"{x} is new; set finetune: true")') == {(1, "finetune")}
+    wrong = {str(file): found for file in PACKAGE.rglob("*.py") if (found := find_empty_advice(file.read_text()))}
     assert wrong == {}
