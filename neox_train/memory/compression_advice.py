@@ -24,9 +24,9 @@ _LAMB_MOMENT_BYTES = 2 / 10
 """1-bit LAMB's second moments, in 16 bits in one step of ten."""
 _ONE_BIT_CALLS = 4
 """Collectives of an exchange of signs: signs and scales to the ranks that serve them, and both back."""
-STEPS_FACTORS = {"powersgd": 1.2, **dict.fromkeys(_ONE_BIT, 1.2), "local_update": 2.4}
+STEPS_FACTORS = {"powersgd": 1.2, **dict.fromkeys(_ONE_BIT, 1.2), "local_update": 1.4}
 """Steps to the same loss by those without compression, as ``benchmarks/slow_link.py`` saw them in 160 steps of a small
-model (docs/communication.md). Longer trainings differ, local updates most: pass your own."""
+model, and local updates with their default settings in 400 (docs/communication.md). Longer trainings differ, local updates most: pass your own."""
 MARGIN = 0.85
 """A method is advised where its time is below this share of a gentler one's: converting numbers costs what the model
 does not count. Seen at 10 Gb/s: 16 bits, predicted at 0.86 of the time, took more than whole gradients."""
@@ -62,7 +62,7 @@ class StepFacts:
     tensors: int = 1
     """Weights that 1-bit Adam and 0/1 Adam exchange one by one; 1-bit LAMB has one buffer."""
     local_update_steps: int = 50
-    local_whole_share: float = 0.0
+    local_whole_share: float = 0.2
     """Of the training's steps in which local updates send whole gradients (``config.local_update``)."""
     local_element_bytes: float = 4.0
     method_seconds: Mapping[str, float] = field(default_factory=dict)

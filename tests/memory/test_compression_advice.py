@@ -10,7 +10,14 @@ import pytest
 from benchmarks.slow_link_rows import reach
 from neox_train.memory.compression_advice import METHODS, Link, StepFacts, advise, predict_exposed
 
-FACTS = StepFacts(replicas=2, parameters=25_000_000, element_bytes=4, compute_seconds=0.5, local_update_steps=50)
+FACTS = StepFacts(
+    replicas=2,
+    parameters=25_000_000,
+    element_bytes=4,
+    compute_seconds=0.5,
+    local_update_steps=50,
+    local_whole_share=0.0,
+)
 LEVEL = {"powersgd": 1.0, "local_update": 1.0}
 KEPT = ("bf16", "fp16", "powersgd", "local_update")
 """Methods that keep the optimizer."""
@@ -74,7 +81,8 @@ def test_fast_links_need_nothing_and_slow_ones_the_largest_saving() -> None:
     assert advise(Link(gb_per_second=100), FACTS).method == "none"
     assert advise(Link(gb_per_second=0.3), FACTS).method == "bf16"
     assert advise(Link(gb_per_second=0.0125), FACTS, allowed=KEPT, steps_factors=LEVEL).method == "local_update"
-    assert advise(Link(gb_per_second=0.05), FACTS).method == "powersgd"
+    # With a fifth of the steps whole, as by default, local updates send more than PowerSGD.
+    assert advise(Link(gb_per_second=0.05), replace(FACTS, local_whole_share=0.2)).method == "powersgd"
 
 
 def test_what_is_not_allowed_is_not_advised() -> None:
@@ -147,7 +155,8 @@ def test_the_advised_method_was_not_slower_on_emulated_links(measured: dict[str,
         powersgd_share=rows["powersgd"]["wire_bytes"] / none["wire_bytes"],
         local_update_steps=10,
     )
-    advised = rows[advise(link, facts, allowed=rows).method]
+    # Local updates had no steps with whole gradients in these trainings, and never reached the loss: not the defaults.
+    advised = rows[advise(link, facts, allowed=set(rows) - {"local_update"}).method]
     seconds = {method: reach(row, measured["target_loss"]) for method, row in rows.items()}
     taken, uncompressed = seconds[advised["method"]], seconds["none"]
     assert taken is not None and uncompressed is not None
