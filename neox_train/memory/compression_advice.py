@@ -26,7 +26,8 @@ _ONE_BIT_CALLS = 4
 """Collectives of an exchange of signs: signs and scales to the ranks that serve them, and both back."""
 STEPS_FACTORS = {"powersgd": 1.2, **dict.fromkeys(_ONE_BIT, 1.2), "local_update": 1.4}
 """Steps to the same loss by those without compression, as ``benchmarks/slow_link.py`` saw them in 160 steps of a small
-model, and local updates with their default settings in 400 (docs/communication.md). Longer trainings differ, local updates most: pass your own."""
+model, and local updates with their default settings in 400 (docs/communication.md). Longer trainings differ, local
+updates most: pass your own."""
 MARGIN = 0.85
 """A method is advised where its time is below this share of a gentler one's: converting numbers costs what the model
 does not count. Seen at 10 Gb/s: 16 bits, predicted at 0.86 of the time, took more than whole gradients."""

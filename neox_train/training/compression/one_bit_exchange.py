@@ -6,12 +6,15 @@ arXiv 2102.02888, section 4 (workers compress, each serves one chunk, the server
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 _BITS = 8
+_TO_TOP_BYTE = 0x8040201008040201 - 2**64
+"""Times eight bytes of 0 or 1 in an integer: puts the bit of the first byte highest in the top byte, and so on."""
 BLOCK = 256
 """Values that share a scale. The paper has one scale a tensor; then rows of the embeddings that a batch did not touch
 get as much noise as those it did."""
@@ -19,15 +22,21 @@ get as much noise as those it did."""
 
 def pack_signs(values: torch.Tensor) -> torch.Tensor:
     """One bit an element, 1 for 0 and above, as uint8 with the first element in the highest bit; [n] to [n / 8]."""
-    places = torch.arange(_BITS - 1, -1, -1, dtype=torch.uint8, device=values.device)
-    return (values.view(-1, _BITS) >= 0).to(torch.uint8).bitwise_left_shift(places).sum(1, dtype=torch.uint8)
+    eight = (values >= 0).view(torch.uint8).view(torch.int64)
+    return eight.mul(_TO_TOP_BYTE).bitwise_right_shift(56).to(torch.uint8)
 
 
 def unpack_signs(packed: torch.Tensor) -> torch.Tensor:
     """fp32 +1 and -1 of ``pack_signs``; [..., n / 8] to [..., n]."""
-    places = torch.arange(_BITS - 1, -1, -1, dtype=torch.uint8, device=packed.device)
-    bits = packed.unsqueeze(-1).bitwise_right_shift(places).bitwise_and(1)
-    return bits.flatten(-2).float().mul_(2).sub_(1)
+    return _list_signs(packed.device).index_select(0, packed.flatten().int()).view(*packed.shape[:-1], -1)
+
+
+@functools.cache
+def _list_signs(device: torch.device) -> torch.Tensor:
+    """The eight signs of every byte, [256, 8]."""
+    places = torch.arange(_BITS - 1, -1, -1, device=device)
+    bits = torch.arange(256, device=device).unsqueeze(1).bitwise_right_shift(places).bitwise_and(1)
+    return bits.float().mul_(2).sub_(1)
 
 
 def measure_scales(values: torch.Tensor) -> torch.Tensor:
@@ -43,7 +52,11 @@ def measure_scales(values: torch.Tensor) -> torch.Tensor:
 def restore_signs(signs: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     """Values [chunks, n] of their signs [chunks, n / 8] and scales [chunks, blocks]."""
     values = unpack_signs(signs)
-    return values.mul_(scales.repeat_interleave(BLOCK, dim=1)[:, : values.shape[1]])
+    chunks, length = values.shape
+    whole = length // BLOCK
+    values[:, : whole * BLOCK].view(chunks, whole, BLOCK).mul_(scales[:, :whole, None])
+    values[:, whole * BLOCK :].mul_(scales[:, whole:])
+    return values
 
 
 class OneBitExchange:
