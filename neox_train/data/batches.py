@@ -10,7 +10,7 @@ from neox_train.data.documents import AnyDocument, Document, LongDocument
 from neox_train.data.splits import Splitter
 
 _BATCH_BYTES = 1 << 23
-_BATCH_DOCUMENTS = 2048
+_BATCH_DOCUMENTS = 1 << 14
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ def make_batches(documents: Iterable[AnyDocument], splitter: Splitter) -> Iterat
     """Yield all documents in order; splits are found here, as hashing a text leaves the other threads at work."""
     batch = Batch()
     for document in documents:
-        split = splitter.split_of(document.pieces())
+        split = splitter.only or splitter.split_of(document.pieces())
         if isinstance(document, LongDocument) or document.num_bytes > limits.LONG_DOCUMENT_BYTES:
             if batch.documents:
                 yield batch

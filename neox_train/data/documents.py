@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from neox_train.data.manifest import Dropped, Skipped
 from neox_train.errors import DataError
@@ -11,9 +12,11 @@ from neox_train.errors import DataError
 _MAX_SAMPLES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One document and where it was read."""
+class Document(NamedTuple):
+    """One document and where it was read.
+
+    A tuple, because millions of short ones are made.
+    """
 
     text: str
     num_bytes: int

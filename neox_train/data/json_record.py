@@ -15,6 +15,16 @@ class BadLineError(ValueError):
     """A line that holds no document; the message completes "FILE line N: "."""
 
 
+def find_text(line: bytes, text_key: str) -> str | None:
+    """The string under one key, or None for a line that ``find_texts`` must read or explain."""
+    try:
+        record = orjson.loads(line)
+        text = record[text_key]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    return text if type(text) is str else None
+
+
 def find_texts(line: bytes, text_keys: Sequence[str]) -> list[str]:
     """The string under each key; raises BadLineError where one is missing or no string."""
     record = load_json(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from neox_train.data import limits
 from neox_train.data.documents import AnyDocument, Document, LongDocument, count_utf8_bytes
@@ -23,7 +22,7 @@ def mend_documents(documents: Iterable[AnyDocument]) -> Iterator[Document]:
                 f"{limits.LONG_DOCUMENT_BYTES} are; split the document or remove the key"
             )
         text = fix_text(document.text)
-        yield replace(document, text=text, num_bytes=count_utf8_bytes(text))
+        yield document._replace(text=text, num_bytes=count_utf8_bytes(text))
 
 
 def _find_ftfy() -> Callable[[str], str]:

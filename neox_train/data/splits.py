@@ -57,13 +57,15 @@ class Splitter:
         """``shares`` add up to 1; ``keys`` are all keys of a small corpus, or None; known ``bounds`` replace both."""
         self._seed = seed
         self._names = [name for name, share in shares.items() if share > 0]
+        self.only = self._names[0] if len(self._names) == 1 else None
+        """The one split of all documents, where only one has a share."""
         self.bounds = list(_find_bounds([shares[name] for name in self._names], keys) if bounds is None else bounds)
         """The key at which each split ends but for the last."""
 
     def split_of(self, pieces: Iterable[str]) -> str:
         """Name of the split of the document with this text, in pieces; they are not read where all is one split."""
-        if len(self._names) == 1:
-            return self._names[0]
+        if self.only is not None:
+            return self.only
         return self._names[bisect_right(self.bounds, hash_pieces(pieces, self._seed))]
 
 

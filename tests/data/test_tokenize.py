@@ -12,6 +12,7 @@ import pytest
 
 from neox_train.config.layout import DatasetFolder
 from neox_train.config.pipeline import DatasetSpec
+from neox_train.data import batches
 from neox_train.data.fast_encoder import FastEncoder, InexactEncodingError
 from neox_train.data.manifest import load_manifest
 from neox_train.data.tokenize import describe, tokenize_dataset
@@ -258,6 +259,7 @@ def test_a_tokenizer_that_proves_inexact_in_the_middle_encodes_slowly_from_the_s
 
     real = FastEncoder.encode
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "_BATCH_DOCUMENTS", 2000)
         patch.setattr(FastEncoder, "encode", encode)
         manifest = tokenize_dataset(spec, folder, report=lines.append)
     assert calls == 2 and manifest.digest == wanted.digest and read_texts(folder) == texts
