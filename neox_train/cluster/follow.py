@@ -18,7 +18,7 @@ from neox_train.cluster.endings import (
 )
 from neox_train.cluster.jobs import ENDED, PENDING, UNKNOWN, Job, JobState
 from neox_train.cluster.ledger import Ledger
-from neox_train.cluster.log_words import heed_log
+from neox_train.cluster.log_words import heed_log, tells_of_error
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.rank_record import list_starts, log_file, read_beginnings, read_records
 from neox_train.cluster.reporter import Reporter
@@ -166,7 +166,11 @@ class Follower:
         job = self.job
         # Rank 0's log has the batch script's and srun's words too.
         rank = ending.rank or 0
-        if lines := log_tail(job.folder, job.job_id, rank):
+        lines = log_tail(job.folder, job.job_id, rank)
+        if ending.cause == causes.RANK_KILLED and not tells_of_error(lines):
+            # The steps it printed before somebody killed it are noise.
+            return
+        if lines:
             what = "the job failed; the" if ending.rank is None else f"rank {rank} failed; its"
             self.reporter.quote(f"{what} last {len(lines)} lines ({log_file(job.folder, job.job_id, rank)}):", lines)
 

@@ -11,6 +11,9 @@ from neox_train.cluster.endings import CANCELLED, CRASHED, STOPPED, Ending, endi
 _CANCELLED = re.compile(r"\*\*\* JOB [\d.]+ ON \S+ CANCELLED AT \S+ \*\*\*")
 """A cancelled job's line gives no reason; displaced, requeued and failed nodes' jobs go on with ``DUE TO``."""
 _MEMORY = re.compile(r"exceeded (?:job )?memory limit|oom[_-]kill|out of memory", re.IGNORECASE)
+_ERROR = re.compile(
+    r"traceback|\w*error\b|\bfatal\b|\bkilled\b|\baborted\b|segmentation|out of memory|oom[_-]kill", re.IGNORECASE
+)
 
 
 def heed_log(ending: Ending, lines: Sequence[str]) -> Ending:
@@ -26,3 +29,8 @@ def heed_log(ending: Ending, lines: Sequence[str]) -> Ending:
     ):
         return ending_by_word("OUT_OF_MEMORY", rank=ending.rank)
     return ending
+
+
+def tells_of_error(lines: Sequence[str]) -> bool:
+    """Whether what a rank printed last may say why it ended, and is not only its steps and notices."""
+    return any(_ERROR.search(line) for line in lines)

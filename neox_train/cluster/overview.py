@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,13 +75,20 @@ def _describe(run: RunFolder) -> RunState:
         name=run.name,
         state=state,
         steps="" if step is None else f"{step}/{wanted}" if wanted else str(step),
-        loss=train.get("loss"),
-        validation_loss=validation.get("loss"),
+        loss=_loss(train),
+        validation_loss=_loss(validation),
         attempts=attempts,
         job_id=last.job_id if last else None,
         changed=train.get("time") or (last.submitted if last else None),
         note=ask_state(run, last) or str(failure.get("sentence") or reason),
     )
+
+
+def _loss(record: dict[str, Any]) -> float | None:
+    """metrics.jsonl has null where a loss is not finite."""
+    if "loss" not in record:
+        return None
+    return math.nan if record["loss"] is None else float(record["loss"])
 
 
 def _state(run: RunFolder, failure: dict[str, Any], last: Attempt | None) -> str:

@@ -17,11 +17,14 @@ class Progress:
     step: int
     train_iters: int
     loss: float | None
+    """None where it is not finite."""
     learning_rate: float | None
     tokens_per_second: float | None
     tokens_per_second_per_gpu: float | None
     seconds_per_step: float | None
     mfu: float | None
+    skipped_steps: int = 0
+    """Steps whose gradients were not finite, of the whole training."""
 
     @property
     def seconds_left(self) -> float | None:
@@ -30,8 +33,9 @@ class Progress:
 
     def __str__(self) -> str:
         parts = [f"step {self.step}/{self.train_iters}"]
-        if self.loss is not None:
-            parts.append(f"loss {self.loss:.4f}")
+        parts.append("loss not finite" if self.loss is None else f"loss {self.loss:.4f}")
+        if self.skipped_steps:
+            parts.append(f"{self.skipped_steps} skipped")
         if self.learning_rate is not None:
             parts.append(f"lr {self.learning_rate:.2e}")
         if self.tokens_per_second_per_gpu is not None:
@@ -119,4 +123,5 @@ def _progress(record: dict[str, Any], train_iters: int) -> Progress:
         tokens_per_second_per_gpu=record.get("tokens_per_second_per_gpu"),
         seconds_per_step=record.get("seconds_per_step"),
         mfu=record.get("mfu"),
+        skipped_steps=int(record.get("skipped_steps") or 0),
     )

@@ -4,7 +4,7 @@ import pytest
 
 from neox_train.cluster import causes
 from neox_train.cluster.endings import CRASHED, FAILED, STOPPED, Ending
-from neox_train.cluster.log_words import heed_log
+from neox_train.cluster.log_words import heed_log, tells_of_error
 
 TIME = "2026-03-01T10:52:23"
 KILLED_PEER = [
@@ -51,3 +51,14 @@ def test_the_last_lines_tell_who_ended_the_ranks(ending: Ending, lines: list[str
 def test_the_program_s_own_error_stays() -> None:
     error = Ending(FAILED, "rank 0: no such dataset", 0, cause=causes.CONFIGURATION)
     assert heed_log(error, CANCELLED) == error
+
+
+def test_what_a_killed_rank_printed_is_quoted_only_where_it_tells_of_an_error() -> None:
+    assert not tells_of_error(["step 40/3000 | loss 3.9 | 12,000 tokens/s", "saved checkpoints/step_00000040 in 0.1 s"])
+    for line in (
+        "Fatal Python error: Segmentation fault",
+        "srun: error: node1: task 3: Killed",
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=17.0",
+    ):
+        assert tells_of_error(["step 40/3000 | loss 3.9", line])

@@ -1,9 +1,11 @@
 import json
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
 
 from neox_train.cluster.progress import MetricsTail
+from neox_train.monitoring.metrics import MetricsWriter
 
 
 def line(step: int, time: float = 0.0, kind: str = "train") -> str:
@@ -26,6 +28,14 @@ def test_new_lines_are_read_once_and_a_torn_one_when_it_is_whole(tmp_path: Path)
     assert "step 2/10" in str(progress)
     assert "5 tokens/s/process" in str(replace(progress, tokens_per_second_per_gpu=5.0))
     assert "5 tokens/s/GPU" in str(replace(progress, tokens_per_second_per_gpu=5.0, mfu=0.4))
+
+
+def test_a_loss_that_is_not_finite_is_told_with_the_steps_that_were_skipped(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    MetricsWriter(file).write({"kind": "train", "step": 7, "loss": math.nan, "skipped_steps": 3})
+    assert str(MetricsTail(file).read(10)).startswith("step 7/10  loss not finite  3 skipped")
+    file.write_text(line(8))
+    assert "skipped" not in str(MetricsTail(file).read(10))
 
 
 def test_a_resumed_run_that_goes_back_is_followed_back(tmp_path: Path) -> None:
