@@ -123,8 +123,18 @@ class Follower:
             ending = heed_log(ending, log_tail(job.folder, job.job_id, 0))
         if not job.survives_launcher:
             job.end()
-        if self._asked and ending.outcome == STOPPED:
-            return Ending(INTERRUPTED, f"saved and stopped by {self.signals.name}", cause=causes.SIGNAL)
+        return self._ascribe_stop(ending)
+
+    def _ascribe_stop(self, ending: Ending) -> Ending:
+        """What a stop that was asked for led to is no failure."""
+        if not self._asked:
+            return ending
+        name = self.signals.name
+        if ending.outcome == STOPPED:
+            return Ending(INTERRUPTED, f"saved and stopped by {name}", cause=causes.SIGNAL)
+        if ending.cause == causes.RANK_KILLED:
+            # A rank that is only starting has no handler yet: the signal ends it.
+            return Ending(INTERRUPTED, f"ended by {name} before rank {ending.rank} saved", cause=causes.SIGNAL)
         return ending
 
     def _note_beginning(self) -> None:

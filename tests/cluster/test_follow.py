@@ -1,11 +1,15 @@
 import json
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from neox_train.cluster.causes import SIGNAL
+from neox_train.cluster.endings import INTERRUPTED
 from neox_train.cluster.follow import Follower
 from neox_train.cluster.jobs import ENDED, PENDING, JobState
 from neox_train.cluster.ledger import RUNNING, Attempt, Ledger
@@ -135,4 +139,30 @@ def test_a_lost_ledger_alone_is_no_removed_folder(tmp_path: Path) -> None:
 
 def test_ranks_do_not_outlive_a_fault_of_their_follower(tmp_path: Path) -> None:
     job = follow_ranks(RunFolder(tmp_path / "run"), lambda: print(1 / 0))
+    assert job.ended == 1
+
+
+class StartingRanks(LocalRanks):
+    """Ranks without a handler yet, which the signal that asks them to stop ends."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        self.asked = False
+
+    def request_stop(self) -> None:
+        self.asked = True
+
+    def vanished_ranks(self) -> list[int]:
+        return [0, 1] if self.asked else []
+
+
+def test_a_stop_of_ranks_that_only_start_is_a_stop(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+    ledger = Ledger(run.ledger)
+    ledger.add(Attempt(1, "a-1", "local", "here", 1, 2, "logs/attempt-0001", 1000.0, state=RUNNING, job_id="17"))
+    job = StartingRanks(run.path / "logs" / "attempt-0001")
+    with StopSignals() as signals:
+        ending = Follower(run, job, ledger, 20, Reporter("a"), signals).follow()  # type: ignore[arg-type]
+    assert (ending.outcome, ending.cause) == (INTERRUPTED, SIGNAL)
+    assert ending.reason == "ended by SIGTERM before rank 0 saved"
     assert job.ended == 1
