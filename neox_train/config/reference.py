@@ -10,6 +10,9 @@ _HEAD = """# Configuration keys
 
 Every key of GPT-NeoX and the few that are new here, written from the schema by `neox-train config reference`.
 `neox-train config explain KEY` prints one entry. Unknown keys are errors.
+Several files are read as one: a key has the same value in all of them, or is laid over them by `--override` or by
+`overrides:` of a pipeline's run ([vary a shipped size](models.md#vary-a-shipped-size)). Hyphens in
+names are underscores.
 
 - **in force**: does what it says. Where only some values are built they are listed; training refuses the others.
 - **accepted, without effect here**: harmless (a fusion that is always on, a launcher's detail); noted once when set.
