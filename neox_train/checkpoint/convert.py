@@ -88,7 +88,7 @@ def _read_run(run: RunFolder) -> tuple[NeoxConfig, TrainedText]:
     if not run.config_file.is_file():
         raise ConfigError(
             f"{run.config_file} is missing: {run.path} is no run's folder, or its training never began; correct the "
-            f"path, or begin it with {run.training_command}"
+            "path, or train it first"
         )
     config = load_config([run.config_file])
     text = find_trained_text(config)

@@ -11,6 +11,7 @@ from neox_train.checkpoint.table import build_table
 from neox_train.config.architecture import Architecture
 from neox_train.config.decay_span import default_decay_iters, follows_length
 from neox_train.config.digest import BACKENDS
+from neox_train.config.voids import is_void
 from neox_train.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def check_resume(
     saved = _drop_backends(manifest.training_relevant)
     changes: dict[str, tuple[Any, Any]] = _compare(saved, config.training_relevant())
     notices = _judge_decay(changes, manifest, config)
+    # A key that has nothing to do now changes nothing, as when a default of it moved between two versions.
+    changes = {key: values for key, values in changes.items() if not is_void(config, key)}
     for name in ("dataset", "tokenizer"):
         if manifest.digests.get(name) != digests.get(name):
             changes[name] = (manifest.digests.get(name), digests.get(name))

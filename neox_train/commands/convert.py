@@ -59,7 +59,10 @@ def _find_run(run: str | None, pipeline: Path | None, results: Path, run_dir: Pa
     if run_dir is not None:
         if not run_dir.is_dir():
             raise ConfigError(f"--run-dir {run_dir} is not a folder; name the folder that a training left")
-        return RunFolder(run_dir.absolute())
+        folder = RunFolder(run_dir.absolute())
+        if not folder.config_file.is_file():
+            raise ConfigError(f"--run-dir {run_dir} is no run's folder (no config.yml); name the one a training left")
+        return folder
     assert run is not None
     if pipeline is not None:
         from neox_train.config.pipeline import load_pipeline

@@ -212,6 +212,11 @@ def list_voids(config: NeoxConfig) -> list[str]:
     return sentences
 
 
+def is_void(config: NeoxConfig, path: str) -> bool:
+    """Whether a key has nothing to do under ``config``, whatever its value."""
+    return any(void.holds(config) for void in VOIDS.get(path, ()))
+
+
 def _is_default(config: NeoxConfig, path: str) -> bool:
     block, _, name = path.partition(".")
     if name:

@@ -208,4 +208,4 @@ def _add_speed(remedy: Remedy, stages: Sequence[RankPlan], cluster: Cluster) -> 
 def _name_budget(cluster: Cluster) -> str:
     if cluster.device == "cuda" and cluster.gpu is not None:
         return f"of its {cluster.gpu.type}"
-    return "it may use (`memory_gib_per_process`)"
+    return "it may use by `memory_gib_per_process`"

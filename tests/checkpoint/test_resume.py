@@ -121,3 +121,14 @@ def test_weights_of_other_shapes_cannot_be_allowed(cases: Path) -> None:
     # A key that leaves the shapes alone is the user's to allow.
     (notice,) = check_resume(saved, load(cases, rotary_pct=0.5), DIGESTS, ("rotary_pct",))
     assert notice.endswith("rotary_pct 0.5 in place of 0.25, as allowed")
+
+
+def test_a_key_that_has_nothing_to_do_may_have_any_value(cases: Path) -> None:
+    # As of a version with other defaults; with local updates on, the same keys count.
+    old = {"local_update_steps": 50, "local_update_momentum": 0.9}
+    saved = saved_with(load(cases))
+    saved = replace(saved, training_relevant={**saved.training_relevant, **old})
+    assert check_resume(saved, load(cases), DIGESTS) == []
+    assert check_resume(saved, load(cases, powersgd_rank=7), DIGESTS) == []
+    with pytest.raises(CheckpointError, match=r"gradient_compression none \(now powersgd\), powersgd_rank"):
+        check_resume(saved, load(cases, gradient_compression="powersgd", powersgd_rank=7), DIGESTS)

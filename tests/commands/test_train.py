@@ -75,7 +75,7 @@ def test_a_training_that_does_not_fit_is_refused_before_it_starts(tmp_path: Path
     run = ["--run-dir", str(tmp_path / "run"), "--override", f"data_path={dataset.path}"]
     result = CliRunner().invoke(app, [*files, *run])
     assert isinstance(result.exception, DoesNotFitError)
-    assert "of the 205 MiB it may use (`memory_gib_per_process`)" in str(result.exception)
+    assert "of the 205 MiB it may use by `memory_gib_per_process`" in str(result.exception)
     assert "--force lets it pass" in str(result.exception)
     assert not (tmp_path / "run").exists()
 
