@@ -72,6 +72,7 @@ _STATIC_SCALE = Void(
     lambda config: bool((config.fp16 or {}).get("loss_scale")), lambda _: "fp16.loss_scale is not 0, so it never moves"
 )
 _NOT_FP16 = _unless("precision", "fp16")
+_HALVED_AT_ONCE = _if(lambda config: config.zero_stage == 0, "zero_optimization.stage 0 halves the scale at once")
 _STAGE_0 = _if(lambda config: config.zero_stage == 0, "zero_optimization.stage is 0")
 _BELOW_STAGE_3 = Void(
     lambda config: config.zero_stage < 3, lambda config: f"zero_optimization.stage is {config.zero_stage}"
@@ -168,8 +169,8 @@ VOIDS: dict[str, tuple[Void, ...]] = {
     "fp16.auto_cast": (_NOT_FP16,),
     "fp16.initial_scale_power": (_NOT_FP16, _STATIC_SCALE),
     "fp16.loss_scale_window": (_NOT_FP16, _STATIC_SCALE),
-    "fp16.hysteresis": (_NOT_FP16, _STATIC_SCALE),
-    "fp16.consecutive_hysteresis": (_NOT_FP16, _STATIC_SCALE),
+    "fp16.hysteresis": (_NOT_FP16, _STATIC_SCALE, _HALVED_AT_ONCE),
+    "fp16.consecutive_hysteresis": (_NOT_FP16, _STATIC_SCALE, _HALVED_AT_ONCE),
     "fp16.min_loss_scale": (_NOT_FP16, _STATIC_SCALE),
     "data_types.grad_accum_dtype": (_unless("precision", "bfloat16"),),
     "zero_optimization.overlap_comm": (_STAGE_0,),

@@ -136,9 +136,13 @@ def _count_zero12(plan: RankPlan) -> GradientBytes:
     bucket = count_bucket_bytes(plan)
     copy = plan.weight_bytes * min(plan.reduce_bucket_elements, sum(sizes))
     several = plan.accumulation_steps > 1
+    summed = 0
+    if several and plan.zero_stage == 2 and plan.precision == "bfloat16":
+        # The sums stand beside a micro-batch's averages.
+        summed = count_share_bytes(groups, plan.accumulation_bytes, plan.accumulation_bytes)
     # Overlapped communication reduces each bucket as it fills, in ZeRO 1 too where there is nothing to accumulate.
     if plan.zero_stage == 2 or (plan.overlap_comm and not several):
-        carried = share if several else 0
+        carried = (summed or share) if several else 0
         produced, produced_buffers = carried + share, bucket + copy
         carried_buffers = 0
     else:
@@ -154,9 +158,9 @@ def _count_zero12(plan: RankPlan) -> GradientBytes:
         carried_buffers=carried_buffers,
         produced=produced,
         produced_buffers=produced_buffers,
-        reduced=share,
+        reduced=summed + share,
         reduced_buffers=bucket + copy,
-        stepped=share,
+        stepped=summed or share,
         step_temporaries=widened + max(narrow, count_step_bytes(plan, partitions), _count_cut_muon(groups)),
     )
 

@@ -31,6 +31,7 @@ from neox_train.training.grid import ParallelGrid
 from neox_train.training.muon import MuonWithAdamW
 from neox_train.training.optimizer import build_optimizer
 from neox_train.training.parameter_groups import group_parameters
+from neox_train.training.partitioned_sums import widen_partitioned_sums
 from neox_train.training.sharded_gather import gather_one_by_one
 from neox_train.training.shared_norm import measure_norm_at_once
 from neox_train.training.transformer_engine import choose_layers, keep_edges_in_16_bits
@@ -89,6 +90,7 @@ def build_engine(
 
         attach_muon_shards(engine, model, optimizer)
     complete_wrapper(engine)
+    widen_partitioned_sums(engine, config)
     measure_norm_at_once(engine)
     _check_for_overflow_everywhere(engine)
     compress_gradients(engine, model, config, grid)

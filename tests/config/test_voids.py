@@ -115,13 +115,13 @@ CASES: dict[str, tuple[Any, list[Change], Change | None]] = {
     ),
     "fp16.hysteresis": (
         4,
-        [{"fp16": {"enabled": False}}, {"fp16": {"enabled": True, "loss_scale": 8.0}}],
-        {"fp16": {"enabled": True}},
+        [{"fp16": {"enabled": False}}, {"fp16": {"enabled": True, "loss_scale": 8.0}}, {"fp16": {"enabled": True}}],
+        {"fp16": {"enabled": True}, "zero_optimization": {"stage": 1}},
     ),
     "fp16.consecutive_hysteresis": (
         True,
-        [{"fp16": {"enabled": False}}, {"fp16": {"enabled": True, "loss_scale": 8.0}}],
-        {"fp16": {"enabled": True}},
+        [{"fp16": {"enabled": False}}, {"fp16": {"enabled": True, "loss_scale": 8.0}}, {"fp16": {"enabled": True}}],
+        {"fp16": {"enabled": True}, "zero_optimization": {"stage": 1}},
     ),
     "fp16.min_loss_scale": (
         0.5,

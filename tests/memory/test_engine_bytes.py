@@ -53,6 +53,7 @@ CASES: dict[str, dict[str, Any]] = {
         "data_types": {"grad_accum_dtype": "bf16"},
     },
     "bf16 ZeRO 2": {**_zero(2), "precision": "bfloat16"},
+    "bf16 ZeRO 2, accumulation": {**_zero(2), "precision": "bfloat16", "gradient_accumulation_steps": 2},
     "fp32 ZeRO 3": _zero(3),
     "bf16 ZeRO 3": {**_zero(3), "precision": "bfloat16"},
     "fp32 ZeRO 1, 8-bit": {**_zero(1), "use_bnb_optimizer": True},

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 import torch
 
+from neox_train.checkpoint.engine_state import open_engine
 from neox_train.config.architecture import Architecture
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.training import engine as engine_module
@@ -119,18 +120,31 @@ def test_a_dynamic_loss_scale_falls_to_where_gradients_are_finite_and_reaches_ev
     assert [update.grad_norm for update in made[skipped:]] == pytest.approx(norms, rel=2e-2)
 
 
-def test_bfloat16_gradients_of_several_micro_batches_add_up_in_fp32(dataset: DatasetFolder, alone: RankContext) -> None:
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_bfloat16_gradients_of_several_micro_batches_add_up_in_fp32(
+    stage: int, dataset: DatasetFolder, alone: RankContext
+) -> None:
+    """SGD's first step moves the master weights by the sums."""
     keys: dict[str, Any] = {
+        **SGD,
+        "gradient_clipping": 0.0,
         "precision": "bfloat16",
         "train_micro_batch_size_per_gpu": 2,
-        "gradient_accumulation_steps": 4,
+        "gradient_accumulation_steps": 8,
+        "zero_optimization": {"stage": stage},
     }
-    engine, model, batches = prepare(dataset, alone, **keys)
-    for _ in range(3):
-        engine.backward(step.forward_loss(engine, next(batches), alone, None))
-        engine.step()
-    weight = model.get_parameter("final_norm.weight")
-    assert weight.dtype == torch.bfloat16 and weight.grad is not None and weight.grad.dtype == torch.float32
-    # A sum in bf16 would be representable in it.
-    assert not torch.equal(weight.grad, weight.grad.bfloat16().float())
+    moved = {}
+    for kind in ("fp32", "bf16"):
+        engine, model, batches = prepare(dataset, alone, data_types={"grad_accum_dtype": kind}, **keys)
+        held = open_engine(engine, model).held
+        before = [one.tensor.detach().clone() for one in held]
+        step.run_step(engine, batches, lr=1.0, context=alone)
+        moved[kind] = torch.cat([(one.tensor.detach() - old).flatten() for one, old in zip(held, before, strict=True)])
+    # The last rounding, for the wire, is alike.
+    assert float((moved["bf16"] - moved["fp32"]).norm() / moved["fp32"].norm()) > 1e-4
+
+
+def test_the_log_names_the_format_of_sums(dataset: DatasetFolder, alone: RankContext) -> None:
+    keys = {"precision": "bfloat16", "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4}
+    engine, _, _ = prepare(dataset, alone, **keys)
     assert "gradient accumulation float32" in engine_module.describe_precision(engine)
