@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from neox_train.config.compression import choose_communication_type
+from neox_train.config.offload import offloads_optimizer, offloads_weights
 from neox_train.config.refusals import drop_refused
 from neox_train.config.schema import NeoxConfig
 
@@ -53,6 +54,15 @@ def deepspeed_json(config: NeoxConfig) -> dict[str, Any]:
         result.update(_accumulation_json(config, result["zero_optimization"]))
     if (communicated := choose_communication_type(config)) is not None:
         result["communication_data_type"] = communicated
+    for name, is_used in (
+        ("offload_optimizer", offloads_optimizer(config)),
+        ("offload_param", offloads_weights(config)),
+    ):
+        if not is_used:
+            result["zero_optimization"].pop(name, None)
+    if offloads_optimizer(config):
+        # torch's fused AdamW steps on a CPU too, and needs no compiler at the first use.
+        result["zero_force_ds_cpu_optimizer"] = False
     for key, value in (config.deepspeed_extra_args or {}).items():
         result[key] = copy.deepcopy(value)
     return result

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from neox_train.config.conflict import ConflictError
 from neox_train.config.fp8 import uses_fp8, uses_transformer_engine
+from neox_train.config.offload import offloads_optimizer
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.zeropp import list_quantised
 
@@ -65,10 +66,10 @@ def _require_cpu(config: NeoxConfig, cluster: Cluster) -> None:
 
 
 def _require_gpu(config: NeoxConfig, cluster: Cluster) -> None:
-    if config.optimizer_type in HOST_OPTIMIZERS:
+    if config.optimizer_type in HOST_OPTIMIZERS and not offloads_optimizer(config):
         raise ConflictError(
-            f"optimizer.type {config.optimizer_type} steps weights in host memory, but '{cluster.name}' trains on GPUs "
-            "and offloading is not built; set optimizer.type: Adam",
+            f"optimizer.type {config.optimizer_type} steps weights in host memory, but '{cluster.name}' trains on "
+            "GPUs; set optimizer.type: Adam, or zero_optimization.offload_optimizer: {device: cpu}",
             "optimizer.type",
         )
     if cluster.gpu is None:

@@ -25,19 +25,17 @@ class BlockRefusal:
         return is_off(value) or (self.off is not None and bool(value == self.off))
 
 
-_OFFLOAD = BlockRefusal(
-    "offloading is not built", "remove it; zero_optimization.stage 3, checkpoint_activations or more GPUs save memory"
+_OLD_OFFLOAD = BlockRefusal(
+    "DeepSpeed 0.19.6 has a block for it", "set zero_optimization.offload_optimizer: {device: cpu} instead"
 )
 _OF_SM3 = BlockRefusal("it belongs to SM3, which is not built", "remove it")
 _MICS = BlockRefusal("MiCS is not built", "remove it; zero_hpz_partition_size keeps weights inside nodes", off=-1)
 
 BLOCK_REFUSALS: dict[str, BlockRefusal] = {
-    "zero_optimization.offload_optimizer": _OFFLOAD,
-    "zero_optimization.offload_param": _OFFLOAD,
-    "zero_optimization.cpu_offload": _OFFLOAD,
-    "zero_optimization.cpu_offload_param": _OFFLOAD,
-    "zero_optimization.cpu_offload_use_pin_memory": _OFFLOAD,
-    "zero_optimization.zenflow": _OFFLOAD,
+    "zero_optimization.cpu_offload": _OLD_OFFLOAD,
+    "zero_optimization.cpu_offload_param": _OLD_OFFLOAD,
+    "zero_optimization.cpu_offload_use_pin_memory": _OLD_OFFLOAD,
+    "zero_optimization.zenflow": BlockRefusal("ZenFlow is not built", "remove it; offload_optimizer works without it"),
     "zero_optimization.zero_quantized_nontrainable_weights": BlockRefusal("every weight is trained here", "remove it"),
     "zero_optimization.zeropp_loco_param": BlockRefusal(
         "LoCo is not built", "remove it; zero_quantized_gradients works without it"

@@ -10,6 +10,7 @@ from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.config.hardware import require_hardware
 from neox_train.config.implementations import Implementations
 from neox_train.config.keys import is_inactive, is_off, read_remedy, read_status
+from neox_train.config.offload import list_offload_problems
 from neox_train.config.one_bit import ONE_BIT_TYPES
 from neox_train.config.reader import find_place, show_value
 from neox_train.config.reduction import list_reduction_problems
@@ -89,6 +90,7 @@ def list_unsupported(config: NeoxConfig) -> list[str]:
         *_list_optimizer(config),
         *list_block_refusals(config, "zero_optimization"),
         *list_zeropp_problems(config),
+        *list_offload_problems(config),
         *_list_recomputation(config),
         *_list_transformer_engine(config),
         *_list_attention(config),

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from neox_train.config.architecture import Architecture
 from neox_train.config.deepspeed import deepspeed_json, flat_masters_json
 from neox_train.config.implementations import Implementations
+from neox_train.config.offload import offloads_optimizer
 from neox_train.config.zeropp import list_quantised
 from neox_train.errors import ConfigError
 from neox_train.model.gpt_neox import GPTNeoX
@@ -64,7 +65,10 @@ def build_engine(
     choice = Implementations.choose(config, "cuda" if context.device.type == "cuda" else "cpu")
     model = build_model(config, architecture, grid, choice, document_end)
     initialise(model, architecture, config.seed, tensor_rank=grid.place.tp, tensor_size=grid.shape.tp)
-    model.to(context.device)
+    if config.zero_stage < 3 and not offloads_optimizer(config):
+        # Elsewhere DeepSpeed casts the weights on the host and moves two bytes of each: these layouts are for models
+        # whose fp32 weights may be too large.
+        model.to(context.device)
     prefer_fast_attention(context.device)
     if choice.compiled_blocks:
         compile_blocks(model)

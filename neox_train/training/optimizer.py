@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from neox_train.config.offload import offloads_optimizer
 from neox_train.config.one_bit import uses_one_bit
 from neox_train.config.support import EIGHT_BIT_TYPES, OPTIMIZER_PARAMS
 from neox_train.errors import ConfigError, NotBuiltError
@@ -31,7 +32,7 @@ def build_optimizer(config: NeoxConfig, groups: ParameterGroups, device: torch.d
     if config.use_bnb_optimizer:
         return build_8bit_optimizer(config, groups)
     if kind in ("adam", "adamw"):
-        return torch.optim.AdamW(groups, fused=device.type == "cuda", **params)
+        return torch.optim.AdamW(groups, fused=device.type == "cuda" or offloads_optimizer(config), **params)
     if kind == "cpu_torch_adam":
         return torch.optim.AdamW(groups, fused=False, **params)
     if kind == "cpu_adam":

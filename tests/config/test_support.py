@@ -92,7 +92,7 @@ def test_what_trains(change: dict[str, object]) -> None:
             "optimizer.params.amsgrad: true of adam",
         ),
         ({"optimizer": {"type": "SGD", "params": {"lr": 0.1}}, "use_bnb_optimizer": True}, "use_bnb_optimizer with"),
-        ({"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}}, "offload_optimizer"),
+        ({"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "nvme"}}}, "offload_optimizer.device nvme"),
         ({"checkpoint_granularity": "selective"}, "checkpoint_granularity: selective without checkpoint_activations"),
         (
             {"use_mup": True, "mup_base_hidden_size": 16, "optimizer": {"type": "Lion", "params": {"lr": 0.1}}},
@@ -108,7 +108,7 @@ def test_what_trains(change: dict[str, object]) -> None:
             {"optimizer": {"type": "Muon", "params": {"lr": 0.1}}, "model_parallel_size": 2, "processes": 2},
             "Muon with model_parallel",
         ),
-        ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param"),
+        ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param without"),
         ({"finetune": True}, "finetune: true"),
         (
             {"pos_train_label_data_paths": ["a"]},
@@ -140,7 +140,7 @@ def test_file_and_line_of_what_is_missing_are_told(tmp_path: Path) -> None:
     config = load_config([*TINY, file])
     sentence = refuse(lambda: require_trainable(config.with_vocab_size(300)))
     assert f"{file}, line 1: finetune: true" in sentence and f"{file}, line 2: moe_num_experts: 8" in sentence
-    inner = load_tiny(**{"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}})
+    inner = load_tiny(**{"zero_optimization": {"stage": 0, "offload_optimizer": {"device": "cpu"}}})
     assert "override zero_optimization: zero_optimization.offload" in refuse(lambda: require_trainable(inner))
 
 
