@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from neox_train.memory.compression import count_compressed_reduction, count_exchange, count_synchronisation
 from neox_train.memory.groups import FlatGroup, count_share_bytes, list_groups
+from neox_train.memory.offload import count_offloaded
 from neox_train.memory.optimizers import count_cut_muon_bytes, count_muon_bytes, count_step_bytes
 from neox_train.memory.plan import RankPlan
 from neox_train.memory.states import choose_wrapper
@@ -42,6 +43,8 @@ def count_gradients(plan: RankPlan) -> GradientBytes:
     """Bytes of gradients, reduction buffers and step temporaries of the most loaded rank."""
     count = {"none": _count_plain, "unfused": _count_plain, "bf16": _count_bf16, "zero12": _count_zero12}
     wrapper = choose_wrapper(plan)
+    if plan.offloads_optimizer:
+        return _count_offloading(plan)
     if wrapper == "flat":
         return _count_flat(plan)
     return _count_zero3(plan) if wrapper == "zero3" else count[wrapper](plan)
@@ -162,6 +165,29 @@ def _count_zero12(plan: RankPlan) -> GradientBytes:
         reduced_buffers=bucket + copy,
         stepped=summed or share,
         step_temporaries=widened + max(narrow, count_step_bytes(plan, partitions), _count_cut_muon(groups)),
+    )
+
+
+def _count_offloading(plan: RankPlan) -> GradientBytes:
+    """Gradients leave for the host as they are reduced: ZeRO 1 first holds all of them, 2 and 3 a parameter's."""
+    groups = list_groups(plan)
+    sizes = [size for group in groups for size in group.sizes]
+    own = plan.weight_bytes * max(sizes)
+    if plan.zero_stage == 3:
+        buffers = count_secondary_partitions(plan)
+    else:
+        buffers = count_bucket_bytes(plan) + plan.weight_bytes * min(plan.reduce_bucket_elements, sum(sizes))
+    held = plan.weight_bytes * sum(sizes) if plan.zero_stage == 1 else 0
+    step = count_offloaded(plan).step if plan.device == "cpu" else 0
+    return GradientBytes(
+        carried=held if plan.accumulation_steps > 1 else 0,
+        carried_buffers=0,
+        produced=max(held, own),
+        produced_buffers=buffers,
+        reduced=max(held, own),
+        reduced_buffers=buffers,
+        stepped=0,
+        step_temporaries=step,
     )
 
 

@@ -60,11 +60,13 @@ def _count_states(kind: StateKind, size: int) -> int:
 def count_step_bytes(plan: RankPlan, tensors: Iterable[int]) -> int:
     """Bytes of temporary tensors of an update, which goes tensor by tensor: those of the largest.
 
-    AdamW on a CPU holds the square root of the second moment and its quotient; on a GPU it is one fused kernel.
+    AdamW on a CPU holds the square root of the second moment and its quotient; on a GPU, and offloaded, it is one fused
+    kernel.
     """
     largest = max(tensors, default=0)
     if plan.optimizer in ("adam", "muon"):
-        return 0 if plan.device == "cuda" else 2 * _FP32 * largest
+        is_fused = plan.device == "cuda" or plan.offloads_optimizer
+        return 0 if is_fused else 2 * _FP32 * largest
     if plan.optimizer in ("adam_8bit", "lion_8bit", "cpu_adam", "one_bit"):
         return 0
     return _FP32 * largest

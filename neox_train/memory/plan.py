@@ -10,7 +10,7 @@ from neox_train.config.cluster import Cluster
 from neox_train.config.deepspeed import deepspeed_json
 from neox_train.config.fp8 import uses_fp8
 from neox_train.config.implementations import Implementations
-from neox_train.config.keys import is_off
+from neox_train.config.offload import offloads_optimizer, offloads_weights, pins_host_memory
 from neox_train.config.one_bit import uses_one_bit
 from neox_train.config.precision import Precision
 from neox_train.config.schema import NeoxConfig
@@ -98,6 +98,12 @@ class RankPlan:
     """Layers at either end that stay in 16 bits under FP8."""
     compute_capability: float = 0.0
     """Of the GPU; 0 without one."""
+    offloads_optimizer: bool = False
+    """Whether master weights and optimizer states are in host memory."""
+    offloads_weights: bool = False
+    """Whether ZeRO 3's shares of the weights are there too."""
+    pins_host_memory: bool = False
+    """Whether that memory is locked into RAM."""
 
     @property
     def in_flight(self) -> int:
@@ -136,10 +142,9 @@ def plan_stages(config: NeoxConfig, cluster: Cluster) -> list[RankPlan]:
 def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
     """Read the plan of a stage's rank off a resolved configuration whose vocabulary is known.
 
-    ZeRO and number formats are read from the very JSON that DeepSpeed gets. Raises NotBuiltError for offloading, which
+    ZeRO and number formats are read from the very JSON that DeepSpeed gets. Raises NotBuiltError for an optimizer that
     this estimate does not cover.
     """
-    _require_covered(config)
     architecture, links = _cut_stage(config, stage)
     choice = Implementations.choose(config, cluster.device)
     stages = max(1, config.pipe_parallel_size)
@@ -186,6 +191,9 @@ def plan_rank(config: NeoxConfig, cluster: Cluster, stage: int = 0) -> RankPlan:
         fp8=_read_fp8(config),
         edge_layers=config.te_fp8_first_last_layers_bf16 if uses_fp8(config) else 0,
         compute_capability=cluster.gpu.compute_capability if cluster.gpu else 0.0,
+        offloads_optimizer=offloads_optimizer(config),
+        offloads_weights=offloads_weights(config),
+        pins_host_memory=pins_host_memory(config),
     )
 
 
@@ -244,9 +252,3 @@ def _read_optimizer(config: NeoxConfig) -> OptimizerKind:
     if uses_one_bit(config):
         return "one_bit"
     raise NotBuiltError(f"optimizer.type {kind!r} is not covered by the memory estimate; use Adam, SGD, Lion or Muon")
-
-
-def _require_covered(config: NeoxConfig) -> None:
-    for key in ("offload_optimizer", "offload_param"):
-        if not is_off((config.zero_optimization or {}).get(key)):
-            raise NotBuiltError(f"zero_optimization.{key} is not covered by the memory estimate; remove it")

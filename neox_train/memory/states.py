@@ -12,6 +12,7 @@ from typing import Literal
 from neox_train.config.stages import EMBEDDING, OUTPUT
 from neox_train.memory.compression import count_compression
 from neox_train.memory.groups import FlatGroup, list_groups
+from neox_train.memory.offload import OffloadedBytes, count_device_buffer, count_offloaded
 from neox_train.memory.optimizers import StateKind, count_state_bytes
 from neox_train.memory.plan import RankPlan
 
@@ -51,14 +52,17 @@ def choose_wrapper(plan: RankPlan) -> Wrapper:
         return "flat"
     if plan.zero_stage == 0:
         return "none" if plan.precision == "fp32" else "unfused"
-    if plan.zero_stage == 1 and plan.precision == "bfloat16" and plan.accumulation_bytes == _FP32:
+    in_fp32 = plan.precision == "bfloat16" and plan.accumulation_bytes == _FP32
+    if plan.zero_stage == 1 and in_fp32 and not plan.offloads_optimizer:
         return "bf16"
     return "zero3" if plan.zero_stage == 3 else "zero12"
 
 
 def count_static(plan: RankPlan) -> StaticBytes:
-    """Bytes of every tensor that lives from step to step."""
+    """Bytes of every tensor that lives from step to step on the device; on a CPU that is all memory."""
     groups = list_groups(plan)
+    if plan.offloads_optimizer:
+        return _count_offloading(plan, groups)
     wrapper = choose_wrapper(plan)
     if wrapper == "flat":
         return _count_flat(plan, groups)
@@ -132,16 +136,48 @@ def _count_unsharded(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticByt
 
 def _count_zero3(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
     """ZeRO 3 cuts every parameter by itself; small ones stay whole on every rank besides."""
-    ranks = plan.data_parallel_size
-    sizes = [size for group in groups for size in group.sizes]
-    shares = [sum(-(-size // ranks) for size in group.sizes) for group in groups]
-    whole = sum(size for size in sizes if size <= plan.persistence_threshold)
-    # A GPU gives the whole bucket at once, a CPU only the pages that gradients reach.
-    bucket = plan.reduce_bucket_elements if plan.device == "cuda" else min(plan.reduce_bucket_elements, sum(sizes))
+    shares = _list_shares(plan, groups)
     return StaticBytes(
-        weights=plan.weight_bytes * (sum(shares) + whole),
+        weights=plan.weight_bytes * (sum(shares) + _count_whole(plan, groups)),
         master_weights=_FP32 * sum(shares),
         optimizer_states=count_state_bytes(_pair(groups, shares)),
         gradients=plan.accumulation_bytes * sum(shares),
-        communication=plan.communication_bytes * bucket + count_neighbour_buffers(plan),
+        communication=_count_standing_bucket(plan, groups) + count_neighbour_buffers(plan),
     )
+
+
+def _count_offloading(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
+    """Weights and buffers on the device; what the host keeps counts where the device is the CPU."""
+    if plan.zero_stage == 3:
+        shares = 0 if plan.offloads_weights else sum(_list_shares(plan, groups))
+        weights = plan.weight_bytes * (shares + _count_whole(plan, groups))
+        communication = _count_standing_bucket(plan, groups)
+    else:
+        weights = plan.weight_bytes * sum(group.padded for group in groups)
+        communication = count_device_buffer(plan)
+    there = count_offloaded(plan) if plan.device == "cpu" else OffloadedBytes()
+    shared = there.weights if plan.offloads_weights else 0
+    return StaticBytes(
+        weights=weights + shared,
+        master_weights=there.master_weights,
+        optimizer_states=there.optimizer_states,
+        gradients=there.gradients,
+        communication=communication + there.weights - shared + there.buffers,
+    )
+
+
+def _list_shares(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> list[int]:
+    return [sum(-(-size // plan.data_parallel_size) for size in group.sizes) for group in groups]
+
+
+def _count_whole(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> int:
+    """Elements of the parameters that ZeRO 3 keeps whole."""
+    return sum(size for group in groups for size in group.sizes if size <= plan.persistence_threshold)
+
+
+def _count_standing_bucket(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> int:
+    """Bytes of ZeRO 3's reduction bucket: a GPU gives it whole, a CPU only the pages that gradients reach."""
+    bucket = plan.reduce_bucket_elements
+    if plan.device == "cpu":
+        bucket = min(bucket, sum(group.count for group in groups))
+    return plan.communication_bytes * bucket

@@ -108,9 +108,15 @@ def read_parts(engine: Any, model: torch.nn.Module) -> dict[str, Storages]:
                 *(flat.gradients for flat in flat_groups),
                 *getattr(optimizer, "fp32_groups_gradients_flat", []),
                 *(buffer for buffer in [getattr(optimizer, "grad_partitions_flat_buffer", None)] if buffer is not None),
+                # Offloaded masters keep the gradients that their update reads.
+                *(master.grad for master in masters if is_offloaded(optimizer) and master.grad is not None),
             ]
         ),
     }
+
+
+def is_offloaded(optimizer: Any) -> bool:
+    return bool(getattr(optimizer, "cpu_offload", False) or getattr(optimizer, "offload_optimizer", False))
 
 
 def measure_gradients(engine: Any, model: torch.nn.Module, config: Any, *, standing: set[int]) -> int:

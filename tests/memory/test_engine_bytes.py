@@ -29,6 +29,11 @@ def _zero(stage: int) -> dict[str, Any]:
     return {"zero_optimization": {"stage": stage, "reduce_bucket_size": BUCKET, "allgather_bucket_size": BUCKET}}
 
 
+def _offload(stage: int, *more: str) -> dict[str, Any]:
+    blocks = {name: {"device": "cpu"} for name in ("offload_optimizer", *more)}
+    return {"zero_optimization": {**_zero(stage)["zero_optimization"], **blocks}}
+
+
 def _optimizer(kind: str) -> dict[str, Any]:
     return {"type": kind, "params": {"lr": 0.001}}
 
@@ -88,6 +93,16 @@ CASES: dict[str, dict[str, Any]] = {
         "precision": "bfloat16",
         "no_weight_tying": False,
     },
+    "fp32 ZeRO 1, offloaded, accumulation": {**_offload(1), "gradient_accumulation_steps": 2},
+    "bf16 ZeRO 2, offloaded": {**_offload(2), "precision": "bfloat16"},
+    "bf16 ZeRO 2, offloaded, accumulation": {
+        **_offload(2),
+        "precision": "bfloat16",
+        "gradient_accumulation_steps": 2,
+    },
+    "bf16 ZeRO 2, offloaded, tensor": {**_offload(2), **TENSOR, "precision": "bfloat16"},
+    "bf16 ZeRO 3, offloaded": {**_offload(3), "precision": "bfloat16"},
+    "bf16 ZeRO 3, weights offloaded": {**_offload(3, "offload_param"), "precision": "bfloat16"},
     "bf16 ZeRO 2, 8-bit": {**_zero(2), "precision": "bfloat16", "use_bnb_optimizer": True},
 }
 
