@@ -37,7 +37,7 @@ def list_changes(plan: RankPlan, cluster: Cluster, stages: int = 1) -> list[list
         _recompute_activations(plan),
         _raise_zero_stage(plan, stages),
         _use_bf16(plan),
-        _use_8bit_states(plan),
+        _shrink_states(plan, stages),
         _add_nodes(plan, cluster, stages),
         _shorten_sequence(plan),
     ]
@@ -161,10 +161,21 @@ def _use_bf16(plan: RankPlan) -> list[Change]:
     ]
 
 
-def _use_8bit_states(plan: RankPlan) -> list[Change]:
-    if plan.optimizer != "adam":
+def _shrink_states(plan: RankPlan, stages: int) -> list[Change]:
+    """8-bit states; on a GPU states in host memory too, which are slower and do not go with the former."""
+    if plan.optimizer != "adam" or plan.offloads_optimizer:
         return []
-    return [Change("8-bit Adam states", {"use_bnb_optimizer": True}, lambda p: replace(p, optimizer="adam_8bit"))]
+    changes = [Change("8-bit Adam states", {"use_bnb_optimizer": True}, lambda p: replace(p, optimizer="adam_8bit"))]
+    by_te = plan.te_attention or plan.te_mlp or plan.te_columns or plan.te_rows
+    if plan.device == "cuda" and stages == 1 and not by_te and plan.compression == "none":
+        keys = {"zero_optimization.stage": 2, "zero_optimization.offload_optimizer": {"device": "cpu"}}
+        changes.append(Change("optimizer states in host memory (ZeRO-Offload)", keys, _offload_states))
+    return changes
+
+
+def _offload_states(plan: RankPlan) -> RankPlan:
+    changed = _reformat(plan, zero_stage=max(2, plan.zero_stage), flat_masters=False)
+    return replace(changed, offloads_optimizer=True, pins_host_memory=True, flat_masters=False)
 
 
 def _add_nodes(plan: RankPlan, cluster: Cluster, stages: int) -> list[Change]:

@@ -14,6 +14,7 @@ from neox_train.config.parameters import count_parameters
 from neox_train.config.schema import NeoxConfig
 from neox_train.memory.calibration import Calibration
 from neox_train.memory.gate import Verdict, judge, read_budget
+from neox_train.memory.host import count_host
 from neox_train.memory.phases import PARTS, list_phases
 from neox_train.memory.plan import RankPlan, plan_stages
 from neox_train.memory.process import count_cached, count_process, is_calibrated
@@ -47,6 +48,10 @@ class MemoryEstimate:
     """Bytes of ``total`` that a run's ``peak_memory_gib`` is compared with."""
     shown: int | None = None
     """Bytes that nvidia-smi is expected to show while the card has room; None without a GPU."""
+    host: dict[str, int] = field(default_factory=dict)
+    """Bytes of host memory by part, beside a GPU's; empty where the device is the CPU."""
+    host_budget: int | None = None
+    """Bytes of it that the cluster file gives a process."""
     calibration: Calibration | None = None
     """The site's own fit, which the parts contain."""
     remedies: tuple[Remedy, ...] = field(default=())
@@ -78,6 +83,7 @@ class MemoryEstimate:
             "phases_gib": {name: size / _GIB for name, size in self.phases.items()},
             "measurable_gib": self.measurable / _GIB,
             "shown_gib": self.shown / _GIB if self.shown is not None else None,
+            "host_gib": {name: size / _GIB for name, size in self.host.items()} or None,
             "calibrated": self.calibrated,
             "calibration": asdict(self.calibration) if self.calibration else None,
             "gate": {"warn_above": self.gate.warn_above, "refuse_above": self.gate.refuse_above},
@@ -116,6 +122,8 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster, calibration: Calibrati
         remedies=_find_remedies(plan, stages, verdict, budget, cluster, count),
         measurable=count_measurable(phases, plan),
         shown=count_shown(phases, plan),
+        host=max((count_host(stage) for stage in stages), key=lambda parts: sum(parts.values())),
+        host_budget=_read_host_budget(cluster),
     )
 
 
@@ -203,6 +211,13 @@ def _add_speed(remedy: Remedy, stages: Sequence[RankPlan], cluster: Cluster) -> 
     if step is None:
         return remedy
     return replace(remedy, tokens_per_second_per_gpu=step.tokens_per_second_per_gpu, calibrated=step.calibrated)
+
+
+def _read_host_budget(cluster: Cluster) -> int | None:
+    """On a machine with GPUs the file's memory of a process is the host's."""
+    if cluster.device == "cpu" or cluster.memory_gib_per_process is None:
+        return None
+    return int(cluster.memory_gib_per_process * _GIB)
 
 
 def _name_budget(cluster: Cluster) -> str:

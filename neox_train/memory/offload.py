@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from neox_train.memory.groups import FlatGroup, list_groups
@@ -24,6 +25,8 @@ class OffloadedBytes:
     """Gradients of earlier micro-batches, and what a parameter's gradient passes through."""
     step: int = 0
     """Temporary tensors of the update; only for its time."""
+    rounding: int = 0
+    """What torch gives beyond these for memory that is locked into RAM: a tensor takes the next power of two."""
 
     @property
     def total(self) -> int:
@@ -59,6 +62,10 @@ def _count_zero12(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> OffloadedByt
         gradients=_FP32 * sum(partitions),
         buffers=plan.weight_bytes * (_find_largest(groups) + earlier),
         step=count_step_bytes(plan, partitions),
+        # Masters and their gradients, the copies of weights, and about half of it for gradients of single parameters.
+        rounding=_round_up(_FP32 * size for size in (*partitions, *partitions))
+        + _round_up(plan.weight_bytes * size for size in (*partitions, _find_largest(groups)))
+        + plan.weight_bytes * earlier // 2,
     )
 
 
@@ -71,11 +78,17 @@ def _count_zero3(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> OffloadedByte
         optimizer_states=count_state_bytes(_pair(groups, shares)),
         gradients=(_FP32 + plan.accumulation_bytes) * sum(shares),
         step=count_step_bytes(plan, shares),
+        rounding=_round_up([plan.accumulation_bytes * sum(shares)]),
     )
 
 
 def _pair(groups: tuple[FlatGroup, ...], shares: list[int]) -> list[tuple[StateKind, int]]:
     return [(group.states, share) for group, share in zip(groups, shares, strict=True)]
+
+
+def _round_up(sizes: Iterable[int]) -> int:
+    """Bytes beyond ``sizes`` up to their next powers of two."""
+    return sum((1 << max(0, size - 1).bit_length()) - size for size in sizes)
 
 
 def _find_largest(groups: tuple[FlatGroup, ...]) -> int:

@@ -63,9 +63,16 @@ def list_phases(plan: RankPlan) -> list[Phase]:
 
 
 def _list_starts(plan: RankPlan, static: StaticBytes) -> list[Phase]:
-    """Before the first step: flat masters are filled from fp32 parameters, and neither gradients nor states exist."""
+    """Before the first step: flat masters are filled from fp32 parameters, and neither gradients nor states exist.
+
+    DeepSpeed's wrappers get the whole model on the GPU, in fp32 unless it is moved after its cast.
+    """
     if choose_wrapper(plan) != "flat":
-        return []
+        if plan.device == "cpu":
+            return []
+        is_narrow = plan.zero_stage == 3 or plan.offloads_optimizer
+        whole = sum(group.count for group in list_groups(plan))
+        return [Phase("start", dict.fromkeys(PARTS, 0) | {"weights": (plan.weight_bytes if is_narrow else 4) * whole})]
     parts = dict.fromkeys(PARTS, 0) | {
         "weights": count_weights_at_start(plan),
         "master_weights": static.master_weights,

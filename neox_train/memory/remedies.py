@@ -136,10 +136,16 @@ def _join(plan: RankPlan, changes: Sequence[Change], limit: int, estimate: Estim
     if keys.keys() & {"train_micro_batch_size_per_gpu", "nodes"}:
         keys["train_micro_batch_size_per_gpu"] = changed.micro_batch
         keys["gradient_accumulation_steps"] = changed.accumulation_steps
+    if "zero_optimization.stage" in keys:
+        # Several changes may ask for one.
+        keys["zero_optimization.stage"] = changed.zero_stage
     total = estimate(changed)
     return Remedy(" and ".join(change.words for change in changes), keys, total, total <= limit, changed)
 
 
 def _repeats(remedy: Remedy, found: list[Remedy]) -> bool:
-    """Whether a smaller set of the same changes is there already."""
-    return any(other.keys.items() <= remedy.keys.items() for other in found)
+    """Whether a smaller set of the same changes is there already, or does as much."""
+    return any(
+        other.keys.items() <= remedy.keys.items() or (other.change in remedy.change and other.total <= remedy.total)
+        for other in found
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from neox_train.memory.wording import PART_NAMES, word_size, word_speed
+from neox_train.memory.wording import PART_NAMES, word_host, word_size, word_speed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,6 +42,8 @@ def build_table(estimate: MemoryEstimate, *, title: str) -> RenderableType:
     if estimate.shown is not None:
         room = f"While the card has room, freed blocks are kept: nvidia-smi shows about {word_size(estimate.shown)}."
         parts.append(Text(room))
+    if host := word_host(estimate):
+        parts.append(Text(host))
     for remedy in estimate.remedies:
         keys = ", ".join(f"{key}={value}" for key, value in remedy.keys.items())
         mark = "fits" if remedy.fits else "still too much"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from neox_train.memory.host import count_host
+
 if TYPE_CHECKING:
     from neox_train.memory.estimate import MemoryEstimate
     from neox_train.memory.remedies import Remedy
@@ -63,8 +65,37 @@ def word_remedies(estimate: MemoryEstimate) -> str:
 
 
 def word_speed(remedy: Remedy) -> str:
-    """``, 4,032 tokens/s/GPU`` with a word of caution; empty where no speed is predicted."""
+    """``, 4,032 tokens/s/GPU`` with a word of caution, and the host memory that offloading takes; empty without both."""
+    host = ""
+    if remedy.plan.offloads_optimizer:
+        host = f", {word_size(sum(count_host(remedy.plan).values()))} of host memory"
     if remedy.tokens_per_second_per_gpu is None:
-        return ""
+        return host
     caution = "" if remedy.calibrated else ", uncalibrated"
-    return f", {remedy.tokens_per_second_per_gpu:,.0f} tokens/s/GPU{caution}"
+    return f", {remedy.tokens_per_second_per_gpu:,.0f} tokens/s/GPU{caution}{host}"
+
+
+_HOST_NAMES = {
+    "process": "process",
+    "initial_weights": "weights drawn in fp32 at the start",
+    "offloaded": "offloaded",
+    "rounding": "rounding of pinned memory",
+    "kept_inputs": "inputs of recomputed layers",
+    "read_ahead": "micro-batches read ahead",
+    "checkpoint": "a tensor being saved",
+}
+
+
+def word_host(estimate: MemoryEstimate) -> str:
+    """One sentence on host memory, with a warning where it is more than the cluster file gives; empty on a CPU."""
+    if not estimate.host:
+        return ""
+    total = sum(estimate.host.values())
+    largest = sorted(estimate.host, key=lambda name: estimate.host[name], reverse=True)[:2]
+    listed = " and ".join(f"{_HOST_NAMES[name]} ({word_size(estimate.host[name])})" for name in largest)
+    sentence = f"Host memory of a rank: {word_size(total)}, mostly {listed}."
+    if estimate.host_budget is not None and total > estimate.host_budget:
+        sentence += (
+            f" That is more than memory_gib_per_process ({word_size(estimate.host_budget)}): ask for more memory."
+        )
+    return sentence

@@ -77,7 +77,7 @@ def test_an_optimizer_that_is_not_covered_is_refused(kind: str) -> None:
         plan_rank(config, make_cluster())
 
 
-def test_offloading_is_refused() -> None:
-    config = make_config(zero_optimization={"stage": 2, "offload_optimizer": {"device": "cpu"}})
-    with pytest.raises(NotBuiltError, match="offload_optimizer"):
-        plan_rank(config, make_cluster())
+def test_offloading_is_read() -> None:
+    config = make_config(zero_optimization={"stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": False}})
+    plan = plan_rank(config, make_cluster())
+    assert plan.offloads_optimizer and not plan.offloads_weights and not plan.pins_host_memory

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from neox_train.config.cluster import Cluster
+from neox_train.config.support import require_trainable
 from neox_train.memory.estimate import MemoryEstimate, estimate_memory
 from neox_train.memory.remedies import Remedy
 from neox_train.memory.wording import word_remedies
@@ -121,11 +122,22 @@ def test_a_remedy_names_its_speed_where_the_cluster_file_has_rates() -> None:
 
 def test_a_smaller_model_is_offered_last_and_no_change_beside_it_is_idle() -> None:
     _, _, estimate = _estimate("a model beyond its machine")
-    alone, *others = estimate.remedies
-    assert alone.keys == {"num_layers": 20}
-    assert all(remedy.keys["num_layers"] > 20 for remedy in others)
+    layers = [remedy.keys.get("num_layers") for remedy in estimate.remedies]
+    assert layers[0] is None and layers[1] == 20
+    assert all(count is not None and count > 20 for count in layers[2:])
     _, _, estimate = _estimate("a large batch on a CPU")
     assert not any("num_layers" in remedy.keys for remedy in estimate.remedies)
+
+
+def test_states_in_host_memory_are_offered_where_8_bit_ones_do_not_fit() -> None:
+    overrides, cluster, world_size, vocab_size = CASES["a model beyond its machine"]
+    _, _, estimate = _estimate("a model beyond its machine")
+    remedy = estimate.remedies[0]
+    assert remedy.keys == {"zero_optimization.stage": 2, "zero_optimization.offload_optimizer": {"device": "cpu"}}
+    assert "uncalibrated" not in word_remedies(estimate) and "GiB of host memory)" in word_remedies(estimate)
+    assert not any("use_bnb_optimizer" in other.keys and "offload" in str(other.keys) for other in estimate.remedies)
+    changed, _ = _apply(overrides, remedy, world_size, cluster)
+    require_trainable(make_config(world_size=world_size, vocab_size=vocab_size, **changed))
 
 
 def test_nodes_are_counted_with_all_ways_of_cutting() -> None:

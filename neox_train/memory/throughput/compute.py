@@ -36,6 +36,10 @@ _NORM_BYTES = 4
 _WRAPPER_BYTES = 150
 """The same for what DeepSpeed's own optimizer wrappers do with a parameter they update, beside the update: fitted to
 1.3B in fp16 at ZeRO 1 on one H200, 49 ms more than flat master weights; the other wrappers were not measured."""
+_SLOT_BYTES_PER_SECOND = 25e9
+"""Between a GPU and its host's memory, over PCIe 4: an assumption, as the next."""
+_HOST_BYTES_PER_SECOND = 40e9
+"""What one rank's cores move of host memory while they step offloaded states."""
 _CAST_BYTES = {"delayed": 4, "current": 6, "blockwise": 6, "mxfp8": 4}
 """Traffic of one number cast to FP8 in both orders: two bytes read, one written in each; two more where its scale is
 that of a tensor whose largest number must be found first."""
@@ -133,6 +137,10 @@ def predict_output(plan: RankPlan, rates: HardwareRates) -> float:
 def predict_update(plan: RankPlan, rates: HardwareRates) -> float:
     """Seconds of clipping and the optimizer step on the parameters that this rank updates."""
     owned = count_rank_parameters(plan) / (plan.data_parallel_size if plan.zero_stage else 1)
+    if plan.offloads_optimizer:
+        # Gradients go down and weights come up, one after the other, and the host steps between.
+        moved = 2 * plan.weight_bytes / _SLOT_BYTES_PER_SECOND
+        return owned * (moved + (_UPDATE_BYTES[plan.optimizer] + _NORM_BYTES) / _HOST_BYTES_PER_SECOND)
     copied = 0 if plan.precision == "fp32" else plan.weight_bytes
     wrapped = 0 if choose_wrapper(plan) in ("flat", "none") else _WRAPPER_BYTES
     return owned * (_UPDATE_BYTES[plan.optimizer] + _NORM_BYTES + copied + wrapped) / rates.memory_bytes

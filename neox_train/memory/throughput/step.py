@@ -77,7 +77,8 @@ def predict_step(stages: Sequence[RankPlan], rates: HardwareRates) -> StepTime |
         scale=sum(seconds.values()) * rates.scale_loss * doublings,
         tokens=plan.global_batch * plan.architecture.seq_length,
         gpus=gpus,
-        calibrated=rates.calibrated,
+        # How fast a host steps was measured nowhere.
+        calibrated=rates.calibrated and not plan.offloads_optimizer,
     )
 
 
