@@ -65,7 +65,7 @@ def word_remedies(estimate: MemoryEstimate) -> str:
 
 
 def word_speed(remedy: Remedy) -> str:
-    """``, 4,032 tokens/s/GPU`` with a word of caution, and the host memory that offloading takes; empty without both."""
+    """``, 4,032 tokens/s/GPU`` with a word of caution, and the host memory that offloading takes; empty without."""
     host = ""
     if remedy.plan.offloads_optimizer:
         host = f", {word_size(sum(count_host(remedy.plan).values()))} of host memory"
