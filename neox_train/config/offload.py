@@ -58,9 +58,13 @@ def list_offload_problems(config: NeoxConfig) -> list[str]:
 def _list_keys(config: NeoxConfig, name: str) -> list[str]:
     block = _read_block(config, name)
     path = f"zero_optimization.{name}"
-    if block.get("device") == "nvme":
-        return [f"{path}.device nvme (set cpu)"]
-    return [f"{path}.{key} (remove it; built: {', '.join(_BUILT)})" for key in block if key not in _BUILT]
+    device, pinned = block.get("device") or "none", block.get("pin_memory", True)
+    problems = [f"{path}.{key} (remove it; built: {', '.join(_BUILT)})" for key in block if key not in _BUILT]
+    if device not in ("cpu", "none"):
+        problems.insert(0, f"{path}.device {device} (set cpu)")
+    if not isinstance(pinned, bool):
+        problems.append(f"{path}.pin_memory {pinned} (set true or false)")
+    return problems if device != "none" or "device" not in block else []
 
 
 def _read_device(config: NeoxConfig, name: str) -> str:

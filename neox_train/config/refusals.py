@@ -26,7 +26,7 @@ class BlockRefusal:
 
 
 _OLD_OFFLOAD = BlockRefusal(
-    "DeepSpeed 0.19.6 has a block for it", "set zero_optimization.offload_optimizer: {device: cpu} instead"
+    "DeepSpeed 0.19.6 has a block for it", "set zero_optimization.offload_optimizer: {device: cpu}"
 )
 _OF_SM3 = BlockRefusal("it belongs to SM3, which is not built", "remove it")
 _MICS = BlockRefusal("MiCS is not built", "remove it; zero_hpz_partition_size keeps weights inside nodes", off=-1)

@@ -44,11 +44,16 @@ def test_what_is_built_trains_and_reaches_deepspeed(keys: dict[str, Any]) -> Non
     assert engine["zero_force_ds_cpu_optimizer"] is False
 
 
-def test_none_offloads_nothing() -> None:
-    config = make_config(**_zero(2, offload_optimizer={"device": "none"}, offload_param=None))
+@pytest.mark.parametrize(
+    "block", [{"device": "none"}, {"device": "none", "pin_memory": True}, {"device": None}, {}, None]
+)
+def test_none_offloads_nothing(block: dict[str, Any] | None) -> None:
+    config = make_config(**_zero(2, offload_optimizer=block, offload_param=block))
     assert not offloads_optimizer(config) and not offloads_weights(config) and not pins_host_memory(config)
     require_trainable(config)
-    assert "zero_force_ds_cpu_optimizer" not in deepspeed_json(config)
+    engine = deepspeed_json(config)
+    assert "zero_force_ds_cpu_optimizer" not in engine
+    assert not {"offload_optimizer", "offload_param"} & engine["zero_optimization"].keys()
 
 
 def test_host_memory_is_pinned_unless_the_key_says_no() -> None:
@@ -64,6 +69,8 @@ def test_host_memory_is_pinned_unless_the_key_says_no() -> None:
         (_zero(2, offload_optimizer=CPU, offload_param=CPU), "offload_param at zero_optimization.stage 2"),
         (_zero(3, offload_param=CPU), "offload_param without offload_optimizer"),
         (_zero(3, offload_optimizer={**CPU, "ratio": 0.5}), "offload_optimizer.ratio"),
+        (_zero(2, offload_optimizer={**CPU, "pin_memory": "no"}), "offload_optimizer.pin_memory no"),
+        (_zero(2, offload_optimizer={"device": "gpu"}), "offload_optimizer.device gpu (set cpu)"),
         ({**_zero(1, offload_optimizer=CPU), "pipe_parallel_size": 2}, "pipe_parallel_size above 1"),
         ({**_zero(2, offload_optimizer=CPU), "use_bnb_optimizer": True}, "use_bnb_optimizer"),
         (

@@ -97,7 +97,7 @@ def test_off_is_accepted(name: str) -> None:
 ON: dict[str, Any] = {
     "zero_optimization.mics_shard_size": 2,
     "zero_optimization.offload_optimizer": {"device": "cpu"},
-    "zero_optimization.offload_param": {"device": "nvme"},
+    "zero_optimization.offload_param": {"device": "cpu"},
     "zero_optimization.zenflow": {"topk_ratio": 0.1},
     "zero_optimization.zeropp_loco_param": {"err_beta": 0.8},
     "zero_optimization.leaf_module": {"classes": ["a"]},
@@ -106,8 +106,6 @@ ON: dict[str, Any] = {
 }
 OFF: dict[str, list[Any]] = {
     "zero_optimization.mics_shard_size": [-1],
-    "zero_optimization.offload_optimizer": [{"device": "none"}, {"device": "none", "pin_memory": True}, {}, None],
-    "zero_optimization.offload_param": [{"device": "none"}, {"device": None}, None],
     "zero_optimization.zenflow": [None],
     "zero_optimization.zeropp_loco_param": [None],
     "zero_optimization.leaf_module": [{}],
@@ -153,6 +151,7 @@ def test_whatever_training_refuses_by_its_presence_is_called_refused(path: str) 
         around += [
             {"zero_optimization.stage": 0},
             {"zero_optimization.stage": 3, "precision": "bfloat16", "communication_data_type": "fp16", "processes": 3},
+            {"zero_optimization.stage": 3, "zero_optimization.offload_optimizer": {"device": "cpu"}},
         ]
     elif path.startswith("fp16"):
         around = [{"fp16.enabled": True}]

@@ -255,6 +255,8 @@ BLOCK_KEYS_THAT_ACT = {
     "ignore_unused_parameters",
     "override_module_apply",
     "use_multi_rank_bucket_allreduce",
+    "offload_optimizer",
+    "offload_param",
 }
 OLD_NAMES = {"fp16", "type"}
 """Inside the fp16 block: without effect in GPT-NeoX too, and in all its files."""

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from neox_train.config.keys import harmless, implemented
 from neox_train.config.sections.whole import Whole
-
-
-class OffloadBlock(TypedDict, total=False):
-    """What ZeRO keeps in host memory, under DeepSpeed's names; ``device`` and ``pin_memory`` are in force."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
-
-    device: Literal["none", "cpu", "nvme"] | None
-    pin_memory: bool
-    nvme_path: str
-    buffer_count: Whole
-    buffer_size: Whole
-    max_in_cpu: Whole
-    pipeline_read: bool
-    pipeline_write: bool
-    fast_init: bool
-    ratio: float
-    super_offload: bool
-    cpuadam_cores_perc: float
 
 
 class ZeroBlock(TypedDict, total=False):
@@ -49,8 +30,8 @@ class ZeroBlock(TypedDict, total=False):
     elastic_checkpoint: bool
     legacy_stage1: bool
     sub_group_size: Whole
-    offload_optimizer: OffloadBlock | None
-    offload_param: OffloadBlock | None
+    offload_optimizer: dict[str, Any] | None
+    offload_param: dict[str, Any] | None
     cpu_offload: bool | None
     cpu_offload_param: bool | None
     cpu_offload_use_pin_memory: bool | None
