@@ -31,7 +31,8 @@ def measure_norm_at_once(engine: DeepSpeedEngine) -> None:
     parameters have other numbers of groups: they would wait for each other for good.
     """
     optimizer: Any = engine.optimizer
-    if not hasattr(optimizer, "get_grad_norm_direct"):
+    if not hasattr(optimizer, "get_grad_norm_direct") or getattr(optimizer, "cpu_offload", False):
+        # Offloaded gradients are measured as they leave for the host; no pipeline is built with them.
         return
 
     @torch.no_grad()
