@@ -68,8 +68,9 @@ def records(dataset: DatasetFolder, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.mark.parametrize("name", [name for name in NEAR if "offloaded" not in name])
 def test_losses_are_those_without_offloading(name: str, records: dict[str, dict[str, Any]]) -> None:
     there, here = records[f"{name}, offloaded"], records[name]
-    # The norm that clips is summed in another order, which bf16 weights round further apart.
-    assert there["losses"] == pytest.approx(here["losses"], abs=1e-4 if "bf16" in name else 1e-6)
+    # The norm that clips is summed in another order; bf16 weights round that apart in later steps.
+    assert there["norms"][0] == pytest.approx(here["norms"][0], rel=1e-5)
+    assert there["losses"] == pytest.approx(here["losses"], abs=3e-4 if "bf16" in name else 1e-6)
     assert there["applied"] == here["applied"]
 
 
@@ -94,4 +95,4 @@ def test_a_resumed_training_ends_as_the_unbroken_one(stage: int, records: dict[s
 
 def test_a_checkpoint_goes_on_without_offloading(records: dict[str, dict[str, Any]]) -> None:
     resumed, unbroken = records["resumed on the device"]["losses"], records["saved 2"]["losses"][SAVED:]
-    assert resumed == pytest.approx(unbroken, abs=1e-4)
+    assert resumed == pytest.approx(unbroken, abs=3e-4)
