@@ -22,8 +22,8 @@ _SIGN_BYTES = 1 / 8 + 4 / 256
 """A bit, and its part of a scale in fp32."""
 _LAMB_MOMENT_BYTES = 2 / 10
 """1-bit LAMB's second moments, in 16 bits in one step of ten."""
-_ONE_BIT_CALLS = 4
-"""Collectives of an exchange of signs: signs and scales to the ranks that serve them, and both back."""
+_ONE_BIT_CALLS = 2
+"""Collectives of an exchange: signs with their scales to the ranks that serve them, and back."""
 STEPS_FACTORS = {"powersgd": 1.2, **dict.fromkeys(_ONE_BIT, 1.2), "local_update": 1.4}
 """Steps to the same loss by those without compression, as ``benchmarks/slow_link.py`` saw them in 160 steps of a small
 model, and local updates with their default settings in 400 (docs/communication.md). Longer trainings differ, local

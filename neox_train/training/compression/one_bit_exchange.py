@@ -81,26 +81,30 @@ class OneBitExchange:
         """
         padded = torch.zeros_like(worker_error)
         padded[: buffer.numel()] = buffer.reshape(-1)
-        signs, scales = self._compress(padded.view(self.size, -1), worker_error)
-        received, received_scales = torch.empty_like(signs), torch.empty_like(scales)
-        dist.all_to_all_single(received, signs, group=self._group)
-        dist.all_to_all_single(received_scales, scales, group=self._group)
-        served = restore_signs(received, received_scales).mean(0, keepdim=True)
-        signs, scales = self._compress(served, server_error)
-        means = restore_signs(self._gather(signs), self._gather(scales))
-        buffer.copy_(means.flatten()[: buffer.numel()].view_as(buffer))
+        sent = self._compress(padded.view(self.size, -1), worker_error)
+        received = torch.empty_like(sent)
+        dist.all_to_all_single(received, sent, group=self._group)
+        chunk = worker_error.numel() // self.size
+        served = self._compress(_restore(received, chunk).mean(0, keepdim=True), server_error)
+        gathered = served.new_empty(self.size, served.shape[1])
+        dist.all_gather_into_tensor(gathered, served, group=self._group)
+        buffer.copy_(_restore(gathered, chunk).flatten()[: buffer.numel()].view_as(buffer))
         return buffer
 
-    def _compress(self, values: torch.Tensor, error: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Signs and scales of values [chunks, n] and their error, which becomes what both miss."""
+    def _compress(self, values: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
+        """Signs of values [chunks, n] and their error, and the bytes of their scales behind; the error becomes what
+        both miss.
+
+        One message of both: most of an exchange's time is that of its collectives, not of their bytes.
+        """
         values = values.add(error.view_as(values))
         scales = measure_scales(values)
         signs = pack_signs(values.view(-1)).view(len(values), -1)
         torch.sub(values, restore_signs(signs, scales), out=error.view_as(values))
-        return signs, scales
+        return torch.cat([signs, scales.view(torch.uint8)], dim=1)
 
-    def _gather(self, own: torch.Tensor) -> torch.Tensor:
-        """[1, n] of every rank as [ranks, n]."""
-        gathered = own.new_empty(self.size, own.shape[1])
-        dist.all_gather_into_tensor(gathered, own, group=self._group)
-        return gathered
+
+def _restore(message: torch.Tensor, length: int) -> torch.Tensor:
+    """Values [chunks, length] of signs with their scales behind."""
+    signs, scales = message.split([length // _BITS, message.shape[1] - length // _BITS], dim=1)
+    return restore_signs(signs, scales.contiguous().view(torch.float32))
