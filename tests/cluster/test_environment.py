@@ -76,7 +76,9 @@ def test_allowed_changes_reach_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_name_that_cannot_be_allowed_is_refused_with_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ALLOW_CHANGE, raising=False)
+    # Set first, so that what the test leaves in the environment is taken away after it.
+    monkeypatch.setenv(ALLOW_CHANGE, "")
+    monkeypatch.delenv(ALLOW_CHANGE)
     with pytest.raises(ConfigError, match="--allow-change: hiden_size is not a known key; did you mean hidden_size"):
         allow_changes(["dataset", "hiden_size"])
     assert ALLOW_CHANGE not in os.environ

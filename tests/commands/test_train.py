@@ -56,7 +56,14 @@ def test_a_refused_command_leaves_a_trained_runs_folder_as_it_was(tmp_path: Path
     )
     run.trained.write_text("{}")
     files = [str(CASES / "base.yml"), str(CASES / "optimizer.yml"), "--run-dir", str(run.path)]
-    options = ["--override", f"data_path={dataset.path}", "--override", "make_vocab_size_divisible_by=16"]
+    options = [
+        "--processes",
+        "1",
+        "--override",
+        f"data_path={dataset.path}",
+        "--override",
+        "make_vocab_size_divisible_by=16",
+    ]
     before = snapshot(tmp_path)
     for change in ("weight_decay=0.2", "hidden_size=128", "moe_num_experts=8", "model_parallel_size=3"):
         result = CliRunner().invoke(app, [*files, *options, "--override", change])

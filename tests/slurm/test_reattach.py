@@ -5,6 +5,7 @@ The jobs are held in the queue, so that nothing trains.
 
 import json
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def test_killed_before_after_and_while_sbatch_runs(slurm: SlurmLab, held: Traini
     code, text = held.command("status")
     assert code == 0
     assert "PENDING (JobHeldUser)" in text and job_id in text
-    assert command.interrupt() == 6
+    assert command.interrupt() == 128 + signal.SIGINT
     assert "which goes on" in command.text
     assert slurm.state(job_id) == "PENDING"
     attached = held.start("attach", held.name)

@@ -44,7 +44,7 @@ def test_killed_and_failed_trainings_continue_bit_for_bit(tmp_path: Path, finish
     snakemake.stage_process("submit").send_signal(signal.SIGTERM)
     code, text = snakemake.wait()
     assert code != 0
-    assert "run serial, train: run serial ended at step" in text
+    assert "run serial, train: run serial after step" in text
     assert "saved and stopped by SIGTERM" in text
     assert not run.trained.exists()
     assert before <= kept_files(run)
