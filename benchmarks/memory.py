@@ -115,7 +115,7 @@ def _prepare(
         result=folder / "result.json",
         steps=arguments.steps,
         gpu_gib=estimate.total / _GIB if cluster.device == "cuda" else 0.0,
-        host_gib=_HOST_BASE_GIB + 4 * estimate.parameters / _GIB,
+        host_gib=_HOST_BASE_GIB + max(4 * estimate.parameters, sum(estimate.host.values())) / _GIB,
     )
     shown = {name: value for name, value in keys.items() if name != "data_path"}
     return job, plan, {"keys": shown, **_describe(estimate)}

@@ -15,13 +15,14 @@ _CURRENT = {**_TE, "te_fp8_recipe": "current"}
 _EAGER = {"torch_compile": False}
 _FULL = {"checkpoint_activations": True}
 _SELECTIVE = {"checkpoint_activations": True, "checkpoint_granularity": "selective", "torch_compile": False}
+_STATES = ("offload_optimizer",)
 _8BIT = {"use_bnb_optimizer": True}
 # A scale at which no step is skipped: the optimizer's states exist from the first one on.
 _FP16 = {"precision": "fp16", "fp16": {"enabled": True, "initial_scale_power": 8}}
 
 
-def _zero(stage: int) -> dict[str, Any]:
-    return {"zero_optimization": {"stage": stage}}
+def _zero(stage: int, *offloaded: str) -> dict[str, Any]:
+    return {"zero_optimization": {"stage": stage, **{name: {"device": "cpu"} for name in offloaded}}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,11 +101,15 @@ ROWS: tuple[MemoryRow, ...] = (
     _row("410M", "whole-logits", 4, loss_chunk_tokens=0),
     _row("2-7B", "te-adam8bit", 2, **_TE, **_8BIT),
     _row("6-7B", "checkpointing", 1, **_FULL),
+    _row("410M", "offload", 8, **_zero(2, *_STATES)),
+    _row("410M", "zero3-offload", 8, **_zero(3, *_STATES, "offload_param")),
+    _row("1-3B", "offload", 8, **_zero(2, *_STATES)),
 )
 
 TINY: tuple[MemoryRow, ...] = (
     _row("tiny", "bf16", 2, 64, fit=True),
     _row("tiny", "zero3", 2, 64, **_zero(3)),
+    _row("tiny", "offload", 2, 64, **_zero(2, *_STATES)),
     _row("tiny", "refused", 2, 64, activation="unheard-of"),
 )
 """For a rehearsal on a CPU; the last must end with an error of its own."""
