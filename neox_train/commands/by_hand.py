@@ -18,7 +18,10 @@ DEFAULT_VOCABULARY = 50_257
 
 
 def find_run_folder(run_dir: Path | None, save: str | None) -> RunFolder:
-    """``run_dir``, else the folder above the files' ``save``; raises ConfigError without either."""
+    """``run_dir``, else the files' ``save``, or the folder above where that is named checkpoints.
+
+    Raises ConfigError without either.
+    """
     if run_dir is not None:
         return RunFolder(run_dir)
     if not save:

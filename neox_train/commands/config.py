@@ -28,14 +28,17 @@ def show(
             help="GPT-NeoX YAML files; a key has one value in all of them, --override lays another over it."
         ),
     ],
-    world_size: Annotated[int | None, typer.Option(help="Number of training processes.", min=1)] = None,
+    world_size: Annotated[
+        int | None,
+        typer.Option("--world-size", "--processes", help="Training processes; default: those of one replica.", min=1),
+    ] = None,
     vocab_size: Annotated[int | None, typer.Option(help="Tokens of the tokenizer.", min=1)] = None,
     override: Annotated[list[str] | None, typer.Option(help="KEY=VALUE laid over the files; may be repeated.")] = None,
     deepspeed: Annotated[bool, typer.Option("--deepspeed", help="Print the DeepSpeed JSON instead.")] = False,
 ) -> None:
     """Print the resolved configuration as YAML: every key as written or by default, and what is derived from them.
 
-    Ends with exit code 2 and the reason where training would refuse it on any machine.
+    Ends with exit code 2 and the reason where training would refuse it on any machine of so many processes.
     """
     import json
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,7 +31,10 @@ def train(
         ),
     ],
     run_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the run; default: the folder above the files' `save`.")
+        Path | None,
+        typer.Option(
+            help="Folder of the run; default: the files' `save`, or the one above where that ends in /checkpoints."
+        ),
     ] = None,
     processes: Annotated[int | None, typer.Option(help="Training processes on this machine.", min=1)] = None,
     cluster: Annotated[Path | None, typer.Option(help=f"Cluster file; default {LOCAL} where it exists.")] = None,
@@ -62,7 +66,7 @@ def train(
         "load": config.load or config.save or str(folder.checkpoints),
     }
     config = resolve_files(files, facts, overrides={**overrides, **own})
-    for sentence in config.notices:
+    for sentence in [*config.notices, *_tell_crowding(facts)]:
         typer.echo(f"note: {sentence}", err=True)
     command = _same_command(files, folder, processes, cluster, override or [], force)
     # While the files and lines that the keys were written on are known; a refusal leaves the run's folder as it is.
@@ -72,6 +76,17 @@ def train(
     accept_config(folder, facts, 1, config)
     with stage("train", folder.path, subject=f"run {folder.name}", command=command):
         train_run(folder, facts, 1, config=config)
+
+
+def _tell_crowding(facts: Cluster) -> list[str]:
+    """What to know where more CPU processes start than the machine has cores."""
+    cores = os.cpu_count() or 1
+    if facts.device == "cuda" or facts.processes_per_node <= cores:
+        return []
+    return [
+        f"{facts.processes_per_node} processes share {cores} cores, and a step ends with the slowest; "
+        "--processes gives another number"
+    ]
 
 
 def _same_command(

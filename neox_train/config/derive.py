@@ -50,8 +50,8 @@ def derive_values(keys: NeoxKeys, world_size: int | None, vocab_size: int | None
 
 
 def _derive_world(keys: NeoxKeys, world_size: int | None) -> dict[str, Any]:
-    world = world_size or keys.world_size or keys.global_num_gpus or 1
     tensor, pipeline = max(1, keys.model_parallel_size), max(1, keys.pipe_parallel_size)
+    world = world_size or keys.world_size or keys.global_num_gpus or tensor * pipeline
     if world % (tensor * pipeline):
         raise ConflictError(
             f"{world} processes (nodes x processes_per_node) cannot be cut into "

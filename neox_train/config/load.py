@@ -34,7 +34,8 @@ def load_config(
 ) -> NeoxConfig:
     """Merge files, in which a key has one value, lay ``overrides`` on top, check and derive everything.
 
-    ``world_size`` is the number of processes; else the files' world_size or global_num_gpus, else 1.
+    ``world_size`` is the number of processes; else the files' world_size or global_num_gpus, else
+    those of one replica.
     Raises ConfigError, one sentence with file and line, for anything that cannot be used as written.
     """
     if not files:

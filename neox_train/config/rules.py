@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 
 from neox_train.config.blends import check_blend
@@ -121,7 +122,30 @@ def _check_phases(keys: NeoxKeys) -> None:
         )
 
 
+_SPARSITY_KEYS = (
+    "mode",
+    "block",
+    "different_layout_per_head",
+    "num_local_blocks",
+    "num_global_blocks",
+    "num_random_blocks",
+    "num_sliding_window_blocks",
+    "num_different_global_patterns",
+    "local_window_blocks",
+    "global_block_indices",
+    "global_block_end_indices",
+    "horizontal_global_attention",
+    "attention",
+)
+"""What DeepSpeed's sparse attention reads, which upstream hands the block to."""
+
+
 def _check_local_window(keys: NeoxKeys) -> None:
+    for name in keys.sparsity_config:
+        if name not in _SPARSITY_KEYS:
+            near = difflib.get_close_matches(name, _SPARSITY_KEYS, n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(_SPARSITY_KEYS)}"
+            raise ConflictError(f"sparsity_config.{name} is not a known key; {remedy}", f"sparsity_config.{name}")
     for name in ("block", "num_local_blocks", "num_sliding_window_blocks"):
         value = keys.sparsity_config.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:

@@ -31,6 +31,22 @@ def saves_at(config: NeoxConfig, step: int) -> bool:
     return step % int(config.checkpoint_factor) == 0
 
 
+def count_saves(config: NeoxConfig, first_step: int) -> int:
+    """Checkpoints from ``first_step`` to the end, the last step's among them, without a look at every step."""
+    last = last_step(config)
+    steps = {step for step in config.extra_save_iters or () if first_step <= step <= last}
+    if first_step <= last:
+        steps.add(last)
+    factor = config.checkpoint_factor
+    if not factor or first_step > last:
+        return len(steps)
+    if config.checkpoint_scale == "log":
+        return len(steps | {step for step in _list_powers(float(factor), last) if step >= first_step})
+    every, begin = int(factor), max(1, first_step)
+    regular = last // every - (begin - 1) // every
+    return regular + sum(step % every != 0 or step == 0 for step in steps)
+
+
 def validates_at(config: NeoxConfig, step: int) -> bool:
     """Whether the validation loss is measured after ``step`` updates: every ``eval_interval``, and at the end."""
     if not config.eval_iters or step == 0:
@@ -44,9 +60,13 @@ def logs_at(config: NeoxConfig, step: int) -> bool:
 
 
 def _is_power(step: int, factor: float) -> bool:
-    if factor <= 1.0:
-        return False
-    power = 1.0
-    while int(power) < step:
+    return step in _list_powers(factor, step)
+
+
+def _list_powers(factor: float, last: int) -> set[int]:
+    """Whole parts of the powers of ``factor`` from 1 to ``last``; none for a factor of 1 or less."""
+    powers, power = set(), 1.0
+    while factor > 1.0 and int(power) <= last:
+        powers.add(int(power))
         power *= factor
-    return int(power) == step
+    return powers

@@ -10,7 +10,7 @@ from neox_train.checkpoint.retention import prune as remove_old
 from neox_train.checkpoint.space import checkpoint_size_bytes, require_space
 from neox_train.checkpoint.state import TrainerState
 from neox_train.checkpoint.writer import save_checkpoint
-from neox_train.training.cadence import last_step, saves_at
+from neox_train.training.cadence import count_saves, last_step
 from neox_train.training.distributed import run_on_main
 
 if TYPE_CHECKING:
@@ -32,12 +32,11 @@ class CheckpointKeeper:
 
     def check_space(self, first_step: int) -> list[str]:
         """Warnings about room for the saves from ``first_step`` on; StorageError where not one fits."""
-        saves = sum(self._saves(step) for step in range(first_step, last_step(self.config) + 1))
         return run_on_main(
             lambda: require_space(
                 self.root,
                 checkpoint_size_bytes(self.config),
-                saves=saves,
+                saves=count_saves(self.config, first_step),
                 keep_last_n=self.config.keep_last_n_checkpoints,
                 protected=len(self.config.extra_save_iters or ()),
             )
@@ -61,6 +60,3 @@ class CheckpointKeeper:
             keep, protected = self.config.keep_last_n_checkpoints, self.config.extra_save_iters or ()
             run_on_main(lambda: remove_old(self.root, keep, protected, up_to=state.step))
         return folder
-
-    def _saves(self, step: int) -> bool:
-        return step == last_step(self.config) or saves_at(self.config, step)

@@ -102,3 +102,19 @@ def test_an_unknown_way_to_deal_stages_names_the_known_ones(method: str) -> None
     assert (
         f"pipe_partition_method is '{method}'; type:transformer (layers), uniform or parameters is wanted" in sentence
     )
+
+
+def test_the_block_of_local_windows_has_known_keys() -> None:
+    assert "sparsity_config.blok is not a known key; did you mean block?" in refuse_tiny(sparsity_config={"blok": 16})
+    assert "sparsity_config.zzz is not a known key; known are" in refuse_tiny(sparsity_config={"zzz": 16})
+
+
+def test_a_loss_scale_is_not_negative_and_a_backend_is_known() -> None:
+    assert "loss_scale" in refuse_tiny(fp16={"enabled": True, "loss_scale": -1})
+    assert "hysteresis" in refuse_tiny(fp16={"enabled": True, "hysteresis": 0})
+    assert "'nccl' or 'gloo'" in refuse_tiny(distributed_backend="mpi")
+
+
+def test_without_a_number_of_processes_there_is_one_replica() -> None:
+    cut = load_tiny(model_parallel_size=2, pipe_parallel_size=2)
+    assert (cut.world_size, cut.data_parallel_size) == (4, 1)

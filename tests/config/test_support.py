@@ -82,8 +82,8 @@ def test_what_trains(change: dict[str, object]) -> None:
         ({"use_qk_layernorm": True, "num_kv_heads": 2}, "use_qk_layernorm with num_kv_heads"),
         ({"te_mha": True, "sliding_window_width": 4}, "sliding_window_width with te_mha"),
         (
-            {"attention_config": [[["local"], "all"]], "sparsity_config": {"horizontal": 1}},
-            "sparsity_config.horizontal",
+            {"attention_config": [[["local"], "all"]], "sparsity_config": {"horizontal_global_attention": 1}},
+            "sparsity_config.horizontal_global_attention",
         ),
         ({"moe_num_experts": 8}, "moe_num_experts: 8"),
         ({"optimizer": {"type": "SM3", "params": {"lr": 0.1}}}, "optimizer.type: 'sm3'"),

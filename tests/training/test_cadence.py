@@ -3,7 +3,7 @@ from typing import Any, cast
 
 import pytest
 
-from neox_train.training.cadence import logs_at, saves_at, validates_at
+from neox_train.training.cadence import count_saves, logs_at, saves_at, validates_at
 
 
 def config(**changes: Any) -> Any:
@@ -48,3 +48,17 @@ def test_validation_runs_every_interval_and_at_the_end() -> None:
 
 def test_lines_come_every_interval_with_checkpoints_and_at_the_end() -> None:
     assert steps(logs_at, config(train_iters=29), last=29) == [0, 4, 8, 10, 12, 16, 20, 24, 28, 29]
+
+
+@pytest.mark.parametrize("scale, factor", [("linear", 10), ("linear", 7), ("linear", None), ("log", 3), ("log", 1.5)])
+@pytest.mark.parametrize("extra", [None, [0, 1, 7, 20, 99]])
+@pytest.mark.parametrize("first", [0, 1, 7, 10, 29, 30, 31])
+def test_saves_are_counted_as_they_come(scale: str, factor: float | None, extra: list[int] | None, first: int) -> None:
+    settings = config(checkpoint_scale=scale, checkpoint_factor=factor, extra_save_iters=extra)
+    wanted = sum(step == 30 or saves_at(settings, step) for step in range(first, 31))
+    assert count_saves(settings, first) == wanted
+
+
+def test_counting_takes_no_time_by_the_step() -> None:
+    assert count_saves(config(train_iters=10**15), 1) == 10**14
+    assert count_saves(config(train_iters=10**15, checkpoint_scale="log", checkpoint_factor=10), 1) == 16

@@ -28,7 +28,9 @@ class ParallelKeys(BaseModel):
     is_pipe_parallel: bool = harmless(False, "Computed from pipe_parallel_size.")
     world_size: int | None = implemented(None, "Number of training processes; comes from the launcher.", ge=1)
     global_num_gpus: int | None = implemented(None, "Number of processes to assume where no launcher says it.", ge=1)
-    distributed_backend: str = implemented("nccl", "Communication library: nccl for GPUs, gloo for CPUs.")
+    distributed_backend: Literal["nccl", "gloo"] = implemented(
+        "nccl", "Communication library: nccl for GPUs, gloo for CPUs; the cluster's device decides."
+    )
     seed: int = implemented(1234, "Seed of initial values, data order and dropout.", gt=0, lt=2**32)
     deterministic: bool = implemented(
         False, "New here: only deterministic GPU kernels, so that two runs agree bit for bit (slower)."

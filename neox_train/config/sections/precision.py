@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from neox_train.config.keys import harmless, implemented, refused
@@ -20,12 +20,12 @@ class Fp16Block(TypedDict, total=False):
     fp16: bool
     type: str
     auto_cast: bool
-    loss_scale: float
-    loss_scale_window: Whole
-    initial_scale_power: Whole
-    hysteresis: Whole
+    loss_scale: Annotated[float, Field(ge=0)]
+    loss_scale_window: Annotated[Whole, Field(ge=1)]
+    initial_scale_power: Annotated[Whole, Field(ge=0, le=126)]
+    hysteresis: Annotated[Whole, Field(ge=1)]
     consecutive_hysteresis: bool
-    min_loss_scale: float
+    min_loss_scale: Annotated[float, Field(ge=0)]
 
 
 class Bf16Block(TypedDict, total=False):
