@@ -58,9 +58,9 @@ def test_numbers_say_where_they_come_from_and_what_was_not_measured_is_not_calle
     assert cluster.gpu is not None and cluster.gpu.links is not None
     blocks: list[Figures] = [cluster.gpu, cluster.gpu.peak_tflops, cluster.gpu.links]
     assert all(block.source for block in blocks)
-    assert not any(block.measured for block in [*blocks[1:], cluster.network, cluster.preflight, cluster.rates])
-    # Memory and capability of the one GPU that this project was run on.
-    assert cluster.gpu.measured == (name == "h200")
+    assert not any(block.measured for block in [*blocks[1:], cluster.network, cluster.preflight])
+    # Memory, capability and speed of the one GPU that this project was run on.
+    assert cluster.gpu.measured == cluster.rates.measured == (name == "h200")
     assert "H200" not in str(blocks) or name == "h200"
 
 

@@ -18,7 +18,7 @@ def test_a_row_has_five_cells_and_every_status_occurs() -> None:
     for line in page.split("## Inside", 1)[1].split("## Names")[0].splitlines():
         if line.startswith("| `"):
             assert line.replace("\\|", "").count("|") == 5
-    assert "| `offload_optimizer` | block or null |  | refused: offloading is not built" in page
+    assert "| `zenflow` | block or null |  | refused: ZenFlow is not built" in page
     for words in (
         "| in force",
         "| accepted, without effect here",
