@@ -9,7 +9,7 @@ RUN    := . $(VENV)/bin/activate &&
 # On a CPU the threads of two training processes must not fight over the cores, and nothing may look for a GPU.
 CPU_ENVIRONMENT := DS_ACCELERATOR=cpu OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: help demo test test-all lint clean
+.PHONY: help install demo test test-all lint clean
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -21,6 +21,8 @@ $(VENV)/.core: pyproject.toml constraints/cpu.txt $(UNFINISHED)
 
 $(VENV)/.dev: $(VENV)/.core
 	@./install.sh $(VENV) $(PYTHON) dev
+
+install: $(VENV)/.core  ## the package and what it needs, into VENV (.venv), and nothing else
 
 demo: $(VENV)/.core  ## the main job on real text: corpus to evaluated model and report, on this machine's CPU
 	@$(RUN) $(CPU_ENVIRONMENT) snakemake --profile cluster_profiles/local --config pipeline=configs/pipelines/demo.yaml -- train_all
