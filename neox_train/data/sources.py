@@ -61,10 +61,8 @@ def _expand(pattern: str) -> list[Path]:
     found = sorted(Path(match) for match in glob.glob(pattern, recursive=True))
     places = list(found)
     for folder in (path for path in found if path.is_dir()):
-        if (saved := list_saved_dataset(folder)) is not None:
-            places.extend(saved)
-        elif str(folder) == str(Path(pattern)):
-            places.extend(_list_below(folder, set()))
+        saved = list_saved_dataset(folder)
+        places.extend(_list_below(folder, set()) if saved is None else saved)
     for path in places:
         if _is_link_to_nothing(path):
             raise DataError(f"{path} is a link to a file that is not there; bring its target back or remove the link")

@@ -89,3 +89,9 @@ def test_the_host_s_adam_goes_with_gpus_where_states_are_offloaded() -> None:
     require_hardware(make_config(**adam, **_zero(2, offload_optimizer=CPU)), make_gpu_cluster())
     with pytest.raises(ConfigError, match=r"offload_optimizer: \{device: cpu\}"):
         require_hardware(make_config(**adam, **_zero(2)), make_gpu_cluster())
+
+
+def test_sums_in_bf16_are_told() -> None:
+    keys = {**_zero(2, offload_optimizer=CPU), **BF16}
+    assert any("add up in bf16" in note for note in make_config(gradient_accumulation_steps=2, **keys).notices)
+    assert not any("add up in bf16" in note for note in make_config(**keys).notices)

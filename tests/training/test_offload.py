@@ -30,11 +30,13 @@ def _pair(name: str, stage: int, blocks: dict[str, Any], **keys: Any) -> dict[st
 
 
 BF16 = {"precision": "bfloat16"}
+NARROW_SUMS = {"data_types": {"grad_accum_dtype": "bf16"}}
+"""Offloaded states have no other under ZeRO 2."""
 LION = {"optimizer": {"type": "Lion", "params": {"lr": 1e-3, "betas": [0.9, 0.98]}}}
 NEAR = {
     **_pair("fp32 ZeRO 1, accumulation", 1, STATES, gradient_accumulation_steps=2),
     **_pair("bf16 ZeRO 2", 2, STATES, **BF16, poison_at=POISONED),
-    **_pair("bf16 ZeRO 2, accumulation", 2, STATES, **BF16, gradient_accumulation_steps=2),
+    **_pair("bf16 ZeRO 2, accumulation", 2, STATES, **BF16, **NARROW_SUMS, gradient_accumulation_steps=2),
     **_pair("bf16 ZeRO 2, tensor", 2, STATES, **BF16, model_parallel_size=2),
     **_pair("bf16 ZeRO 2, Lion", 2, STATES, **BF16, **LION),
 }

@@ -20,6 +20,7 @@ def build(
         optimizer={"type": kind, "params": params},
         use_bnb_optimizer=eight_bit,
         bnb_paged=False,
+        zero_optimization=None,
     )
     weight = torch.nn.Parameter(torch.full((128, 64), 2.0))
     return build_optimizer(cast(Any, config), [{"params": [weight], "weight_decay": decay, **(marks or {})}], CPU)
