@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from neox_train.checkpoint.table import build_table, count_elements
 from neox_train.config.architecture import Architecture
 from neox_train.config.compression import list_candidates
-from neox_train.config.one_bit import uses_one_bit
+from neox_train.config.one_bit import FURTHER_STATES, uses_one_bit
 from neox_train.errors import StorageError
 from neox_train.files import OTHER_DISK, free_bytes
 
@@ -51,7 +51,7 @@ def _own_bytes(config: NeoxConfig, moments: int) -> float:
     if uses_one_bit(config):
         ranks, is_lamb = config.data_parallel_size, config.optimizer_type == "onebitlamb"
         rests = 1 + 1 / ranks
-        states = {"onebitadam": 0, "zerooneadam": 1, "onebitlamb": 2}[config.optimizer_type]
+        states = FURTHER_STATES[config.gradient_compression]
         # Of every rank weights, moments, further states and rests (1-bit LAMB's momenta twice); of the first, states
         # with their rests once more.
         own = ranks * (1 + moments + states + rests + is_lamb)

@@ -82,17 +82,6 @@ def _accumulation_json(config: NeoxConfig, zero: dict[str, Any]) -> dict[str, An
     return {"data_types": {**types, "grad_accum_dtype": "bf16"}}
 
 
-def adds_up_in_fp32(config: NeoxConfig) -> bool:
-    """Whether training widens the sums of bf16 gradients by itself: ZeRO stage 0, more than one micro-batch."""
-    return (
-        config.precision == "bfloat16"
-        and config.zero_stage == 0
-        and config.pipe_parallel_size <= 1
-        and config.gradient_accumulation_steps > 1
-        and (config.data_types or {}).get("grad_accum_dtype") == "fp32"
-    )
-
-
 def flat_masters_json(config: NeoxConfig) -> dict[str, Any]:
     """JSON for an fp32 engine without ZeRO or clipping: flat master weights do both, and the cast to bf16."""
     result = deepspeed_json(config)

@@ -8,6 +8,7 @@ from neox_train.config.keys import read_status
 from neox_train.config.local_update import choose_local_update
 from neox_train.config.offload import offloads_optimizer
 from neox_train.config.one_bit import choose_one_bit_warmup, uses_one_bit
+from neox_train.config.precision import wants_wide_sums
 from neox_train.config.reader import show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.config.voids import list_voids
@@ -28,11 +29,7 @@ def list_notices(config: NeoxConfig, written: NeoxKeys) -> list[str]:
 
 
 def _note_offloaded_sums(config: NeoxConfig) -> list[str]:
-    sums = (config.data_types or {}).get("grad_accum_dtype")
-    several = config.gradient_accumulation_steps > 1
-    if not (offloads_optimizer(config) and config.zero_stage == 2 and several and sums == "fp32"):
-        return []
-    if config.precision != "bfloat16":
+    if config.zero_stage != 2 or not offloads_optimizer(config) or not wants_wide_sums(config):
         return []
     return [
         "zero_optimization.offload_optimizer at stage 2: gradients of several micro-batches add up in bf16, as "

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 ONE_BIT_TYPES = {"onebit_adam": "onebitadam", "zero_one_adam": "zerooneadam", "onebit_lamb": "onebitlamb"}
 """Optimizer type, in small letters, of each method."""
+FURTHER_STATES = {"onebit_adam": 0, "zero_one_adam": 1, "onebit_lamb": 2}
+"""Numbers a weight that each method keeps beside two moments and rests: 0/1 Adam adds up momentum between exchanges;
+1-bit LAMB has second moments of this rank's own gradients, and DeepSpeed's of gradients rebuilt from signs."""
 _WRITTEN = {"onebit_adam": "OneBitAdam", "zero_one_adam": "ZeroOneAdam", "onebit_lamb": "OneBitLamb"}
 
 

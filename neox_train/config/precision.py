@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from neox_train.config.conflict import ConflictError
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
 
 Precision = Literal["fp32", "fp16", "bfloat16"]
 
@@ -51,3 +54,12 @@ def fill_fp16(fp16: dict[str, Any] | None, precision: Precision) -> dict[str, An
         return fp16
     written = {key: value for key, value in (fp16 or {}).items() if key not in WITHOUT_EFFECT}
     return {**FP16_DEFAULTS, **written, "enabled": True}
+
+
+def wants_wide_sums(config: NeoxConfig) -> bool:
+    """Whether bf16 gradients of several micro-batches are to add up in fp32."""
+    return (
+        config.precision == "bfloat16"
+        and config.gradient_accumulation_steps > 1
+        and (config.data_types or {}).get("grad_accum_dtype") == "fp32"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from neox_train.config.one_bit import FURTHER_STATES
 from neox_train.config.parameters import Parameter
 from neox_train.memory.groups import list_held
 from neox_train.memory.plan import RankPlan
@@ -25,10 +26,7 @@ def count_compression(plan: RankPlan) -> int:
     if plan.compression == "local_update":
         return 2 * whole
     if plan.compression != "powersgd":
-        # 0/1 Adam adds up momentum between exchanges; 1-bit LAMB has second moments of this rank's own gradients, and
-        # DeepSpeed's of gradients rebuilt from signs, beside those that it steps with.
-        states = {"onebit_adam": 0, "zero_one_adam": 1, "onebit_lamb": 2}[plan.compression]
-        return _count_errors(plan, parameters) + states * whole
+        return _count_errors(plan, parameters) + FURTHER_STATES[plan.compression] * whole
     return whole + _FP32 * sum(_count_factors(parameter, plan.powersgd_rank) for parameter in parameters)
 
 

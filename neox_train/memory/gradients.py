@@ -140,7 +140,7 @@ def _count_zero12(plan: RankPlan) -> GradientBytes:
     copy = plan.weight_bytes * min(plan.reduce_bucket_elements, sum(sizes))
     several = plan.accumulation_steps > 1
     summed = 0
-    if several and plan.zero_stage == 2 and plan.precision == "bfloat16":
+    if several and plan.zero_stage == 2 and plan.accumulation_bytes > plan.weight_bytes:
         # The sums stand beside a micro-batch's averages.
         summed = count_share_bytes(groups, plan.accumulation_bytes, plan.accumulation_bytes)
     # Overlapped communication reduces each bucket as it fills, in ZeRO 1 too where there is nothing to accumulate.

@@ -132,3 +132,8 @@ def _build_groups(
         )
         for group in groups
     )
+
+
+def pair_states(groups: tuple[FlatGroup, ...], shares: list[int]) -> list[tuple[StateKind, int]]:
+    """The kind of states of each group with the elements of it that a rank owns."""
+    return [(group.states, share) for group, share in zip(groups, shares, strict=True)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from neox_train.memory.groups import FlatGroup, list_groups
-from neox_train.memory.optimizers import StateKind, count_state_bytes, count_step_bytes
+from neox_train.memory.groups import FlatGroup, list_groups, pair_states
+from neox_train.memory.optimizers import count_state_bytes, count_step_bytes
 from neox_train.memory.plan import RankPlan
 
 _FP32 = 4
@@ -58,7 +58,7 @@ def _count_zero12(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> OffloadedByt
     return OffloadedBytes(
         weights=plan.weight_bytes * sum(partitions),
         master_weights=_FP32 * sum(partitions),
-        optimizer_states=count_state_bytes(_pair(groups, partitions)),
+        optimizer_states=count_state_bytes(pair_states(groups, partitions)),
         gradients=_FP32 * sum(partitions),
         buffers=plan.weight_bytes * (_find_largest(groups) + earlier),
         step=count_step_bytes(plan, partitions),
@@ -75,15 +75,11 @@ def _count_zero3(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> OffloadedByte
     return OffloadedBytes(
         weights=plan.weight_bytes * sum(shares) if plan.offloads_weights else 0,
         master_weights=_FP32 * sum(shares),
-        optimizer_states=count_state_bytes(_pair(groups, shares)),
+        optimizer_states=count_state_bytes(pair_states(groups, shares)),
         gradients=(_FP32 + plan.accumulation_bytes) * sum(shares),
         step=count_step_bytes(plan, shares),
         rounding=_round_up([plan.accumulation_bytes * sum(shares)]),
     )
-
-
-def _pair(groups: tuple[FlatGroup, ...], shares: list[int]) -> list[tuple[StateKind, int]]:
-    return [(group.states, share) for group, share in zip(groups, shares, strict=True)]
 
 
 def _round_up(sizes: Iterable[int]) -> int:

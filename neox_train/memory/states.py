@@ -11,9 +11,9 @@ from typing import Literal
 
 from neox_train.config.stages import EMBEDDING, OUTPUT
 from neox_train.memory.compression import count_compression
-from neox_train.memory.groups import FlatGroup, list_groups
+from neox_train.memory.groups import FlatGroup, list_groups, pair_states
 from neox_train.memory.offload import OffloadedBytes, count_device_buffer, count_offloaded
-from neox_train.memory.optimizers import StateKind, count_state_bytes
+from neox_train.memory.optimizers import count_state_bytes
 from neox_train.memory.plan import RankPlan
 
 Wrapper = Literal["flat", "none", "unfused", "bf16", "zero12", "zero3"]
@@ -75,7 +75,7 @@ def count_static(plan: RankPlan) -> StaticBytes:
     return StaticBytes(
         weights=plan.weight_bytes * padded,
         master_weights=_FP32 * sum(partitions),
-        optimizer_states=count_state_bytes(_pair(groups, partitions)),
+        optimizer_states=count_state_bytes(pair_states(groups, partitions)),
         gradients=plan.accumulation_bytes * padded if wrapper == "bf16" else 0,
         communication=count_neighbour_buffers(plan),
     )
@@ -93,7 +93,7 @@ def _count_flat(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
     return StaticBytes(
         weights=plan.weight_bytes * sum(lengths),
         master_weights=_FP32 * sum(shares),
-        optimizer_states=count_state_bytes(_pair(groups, shares)),
+        optimizer_states=count_state_bytes(pair_states(groups, shares)),
         gradients=gradient_bytes * sum(lengths),
         communication=0,
     )
@@ -111,10 +111,6 @@ def count_weights_at_start(plan: RankPlan) -> int:
 def _list_flat_lengths(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> list[int]:
     multiple = FLAT_ALIGNMENT * (plan.data_parallel_size if plan.zero_stage == 1 else 1)
     return [-(-group.count // multiple) * multiple for group in groups]
-
-
-def _pair(groups: tuple[FlatGroup, ...], shares: list[int]) -> list[tuple[StateKind, int]]:
-    return [(group.states, share) for group, share in zip(groups, shares, strict=True)]
 
 
 def count_neighbour_buffers(plan: RankPlan) -> int:
@@ -140,7 +136,7 @@ def _count_zero3(plan: RankPlan, groups: tuple[FlatGroup, ...]) -> StaticBytes:
     return StaticBytes(
         weights=plan.weight_bytes * (sum(shares) + _count_whole(plan, groups)),
         master_weights=_FP32 * sum(shares),
-        optimizer_states=count_state_bytes(_pair(groups, shares)),
+        optimizer_states=count_state_bytes(pair_states(groups, shares)),
         gradients=plan.accumulation_bytes * sum(shares),
         communication=_count_standing_bucket(plan, groups) + count_neighbour_buffers(plan),
     )

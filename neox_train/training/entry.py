@@ -16,7 +16,6 @@ from neox_train.config.fp8 import uses_fp8
 from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.support import require_trainable
-from neox_train.errors import ConfigError
 from neox_train.monitoring.metrics import MetricsWriter, trim_metrics
 from neox_train.training.cadence import last_step
 from neox_train.training.compression.auto import settle_compression
@@ -73,7 +72,7 @@ def read_config(run: RunFolder) -> NeoxConfig:
 
 def _train(run: RunFolder, config: NeoxConfig, context: RankContext) -> str:
     data = TrainingData.open(config)
-    config = _fill_vocabulary(config, data.vocab_size)
+    config = config.with_vocab_size(data.vocab_size)
     digests = {"config": config.training_digest(), **data.digests}
     start = choose_start(config, run, digests)
     checkpoint = start.folder
@@ -142,15 +141,6 @@ def _prepare(
         state=state,
         saved=start.folder,
     )
-
-
-def _fill_vocabulary(config: NeoxConfig, dataset_size: int) -> NeoxConfig:
-    if config.vocab_size not in (None, dataset_size):
-        raise ConfigError(
-            f"`vocab_size` is {config.vocab_size}, the dataset {config.data_path} has {dataset_size} token ids; "
-            "remove the key, or repeat the estimate stage, which writes it"
-        )
-    return config.with_vocab_size(dataset_size)
 
 
 def _say(context: RankContext, sentence: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from neox_train.training.flat_adamw import choose_adamw_kernel
+from neox_train.training.flat_adamw import choose_adamw_kernel, find_clip_scale
 from neox_train.training.flat_group import FlatGroup
 
 
@@ -38,8 +38,7 @@ class FlatAdam8bit:
 
         ``norm`` is the global gradient norm, finite; ``clipping`` above 0 is the largest norm that is applied.
         """
-        # torch's clip_grad_norm_ adds the same 1e-6.
-        scale = (clipping / (norm + 1e-6)).clamp(max=1.0) if clipping else torch.ones_like(norm)
+        scale = find_clip_scale(norm, clipping)
         groups = self._optimizer.param_groups
         for index, (group, flat, gradient) in enumerate(zip(groups, flat_groups, gradients, strict=True)):
             state = self._optimizer.state[flat.master]

@@ -39,8 +39,7 @@ class FlatAdamW(torch.optim.Optimizer):
         is the largest norm that is applied.
         """
         finite = norm.isfinite()
-        # torch's clip_grad_norm_ adds the same 1e-6.
-        scale = (clipping / (norm + 1e-6)).clamp(max=1.0) if clipping else torch.ones_like(norm)
+        scale = find_clip_scale(norm, clipping)
         for group, flat, gradient in zip(self.param_groups, flat_groups, gradients, strict=True):
             self._apply_group(group, flat, gradient, scale, finite)
 
@@ -105,6 +104,12 @@ def _update(
     second.copy_(torch.where(finite, new_second, second))
     weights.copy_(new_master)
     master.copy_(new_master)
+
+
+def find_clip_scale(norm: torch.Tensor, clipping: float) -> torch.Tensor:
+    """What gradients of this ``norm`` are multiplied with: 1, or less where ``clipping`` above 0 is below the norm."""
+    # torch's clip_grad_norm_ adds the same 1e-6.
+    return (clipping / (norm + 1e-6)).clamp(max=1.0) if clipping else torch.ones_like(norm)
 
 
 @cache

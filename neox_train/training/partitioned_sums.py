@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from neox_train.config.precision import wants_wide_sums
+
 if TYPE_CHECKING:
     from deepspeed import DeepSpeedEngine
 
@@ -19,10 +21,7 @@ def widen_partitioned_sums(engine: DeepSpeedEngine, config: NeoxConfig) -> None:
     reduction in the weights' format, and those of the next are added to them.
     """
     optimizer: Any = engine.optimizer
-    types = config.data_types or {}
-    if config.precision != "bfloat16" or config.zero_stage != 2 or types.get("grad_accum_dtype") != "fp32":
-        return
-    if config.gradient_accumulation_steps == 1:
+    if config.zero_stage != 2 or not wants_wide_sums(config):
         return
 
     def list_averages(parameters: list[torch.nn.Parameter], dtype: torch.dtype) -> list[torch.Tensor]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from neox_train.config.deepspeed import adds_up_in_fp32
+from neox_train.config.precision import wants_wide_sums
 from neox_train.errors import ConfigError
 from neox_train.training.shared_norm import measure_norm
 
@@ -98,7 +98,7 @@ def widen_sums(model: torch.nn.Module, config: NeoxConfig) -> None:
 
     Raises ConfigError where this torch has no gradients wider than their weight.
     """
-    if not adds_up_in_fp32(config):
+    if config.zero_stage > 0 or config.pipe_parallel_size > 1 or not wants_wide_sums(config):
         return
     for parameter in model.parameters():
         if not hasattr(parameter, "grad_dtype"):
