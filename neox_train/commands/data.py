@@ -49,8 +49,8 @@ def verify(folder: Folder) -> None:
         typer.echo(problem)
     if problems:
         raise DataError(
-            f"{folder} is not whole (see the lines above); mend what they say, or delete it and run "
-            "`neox-train tokenize` again"
+            f"{folder} is not whole (see the lines above); mend what they say, or delete it and make it again "
+            "(`neox-train tokenize`, or `data import` of .bin/.idx files)"
         )
     typer.echo(f"{folder}: every file is as it was written")
 
@@ -59,13 +59,24 @@ def export(
     folder: Folder,
     prefix: Annotated[Path, typer.Argument(help="Path of the files without .bin and .idx.")],
     split: Annotated[str, typer.Option(help="Split to write.")] = "train",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files of that name.")] = False,
 ) -> None:
     """Write a split as the .bin/.idx files that GPT-NeoX and Megatron read."""
     from neox_train.data.manifest import load_manifest
     from neox_train.data.mmap_files import export_mmap
+    from neox_train.data.pair_files import pair_paths
     from neox_train.data.store import TokenStore
 
     store = TokenStore.open(folder, split)
+    if not store.num_documents:
+        filled = [name for name, held in load_manifest(folder).splits.items() if held.documents]
+        raise DataError(
+            f"the split `{split}` of {folder} has no document, and nothing to train on would be written; "
+            f"name one that has with --split: {', '.join(filled) or 'none has'}"
+        )
+    there = [str(path) for path in pair_paths(prefix) if path.exists()]
+    if there and not overwrite:
+        raise DataError(f"{' and '.join(there)} exist already; name another prefix, or replace them with --overwrite")
     for path in export_mmap(store, prefix, vocab_size=load_manifest(folder).vocab_size):
         typer.echo(str(path))
 

@@ -63,9 +63,9 @@ class Tally:
     samples: list[str] = field(default_factory=list)
 
     def reject(self, sentence: str) -> None:
-        """Count unreadable input, or raise DataError(sentence) where errors are strict."""
+        """Count unreadable input; where errors are strict, raise DataError of the sentence and how to skip it."""
         if not self.skip_errors:
-            raise DataError(sentence)
+            raise DataError(f"{sentence}, or set `source.on_error: skip`")
         self.skipped += 1
         if len(self.samples) < _MAX_SAMPLES:
             self.samples.append(sentence)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neox_train.data.manifest import MANIFEST_NAME, load_manifest
-from neox_train.data.pair_files import is_pair, pair_paths
+from neox_train.data.pair_files import explain_unread, is_pair, pair_paths
 from neox_train.errors import ConfigError, DataError
 from neox_train.files import sha256_file, sha256_json
 
@@ -67,7 +68,7 @@ def list_data_paths(config: NeoxConfig) -> list[Path]:
 def is_data_there(config: NeoxConfig) -> bool:
     """Whether every dataset that ``config`` trains on is in its place; what it holds is not looked at."""
     paths = list_data_paths(config)
-    return bool(paths) and all((path / MANIFEST_NAME).is_file() or is_pair(path) for path in paths)
+    return bool(paths) and all(os.path.isfile(path / MANIFEST_NAME) or is_pair(path) for path in paths)
 
 
 def _identify_set(path: Path) -> str:
@@ -103,4 +104,4 @@ def _describe_pair(prefix: Path) -> dict[str, str | int]:
     try:
         return {"index": sha256_file(index), "bytes": tokens.stat().st_size}
     except OSError as error:
-        raise DataError(f"{error.filename} cannot be read ({error.strerror}); correct the path") from error
+        raise DataError(explain_unread(error)) from error

@@ -13,6 +13,7 @@ from neox_train.files import sha256_json, write_json
 
 MANIFEST_NAME = "manifest.json"
 FORMAT_VERSION = 1
+_MAKE = "make (`neox-train tokenize`, or `data import` of .bin/.idx files)"
 
 
 class Record(BaseModel):
@@ -92,6 +93,13 @@ class Manifest(Record):
     """The dataset's entry of the pipeline file; None for imported data."""
     provenance: dict[str, Any] = Field(default_factory=dict)
 
+    @property
+    def remedy(self) -> str:
+        """How its files are made again, to complete a sentence."""
+        if self.spec is None:
+            return "delete its folder and run `neox-train data import` again"
+        return "delete it and run `neox-train tokenize` again"
+
     def shards(self) -> list[Shard]:
         """Every shard of every split."""
         return [shard for split in self.splits.values() for shard in split.shards]
@@ -139,17 +147,20 @@ def load_manifest(folder: Path) -> Manifest:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         version = raw["format_version"]
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}): {folder} is not a finished dataset; {_MAKE} it"
+        ) from error
     except OSError as error:
         raise DataError(
-            f"{path} cannot be read ({error.strerror}): {folder} is not a finished dataset; "
-            "run `neox-train tokenize` for it"
+            f"{path} cannot be read ({error.strerror}); give read permission for it and its folder, or copy it anew"
         ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is damaged; delete it and run `neox-train tokenize` again") from error
+        raise DataError(f"{path} is damaged; delete it and {_MAKE} the dataset again") from error
     if version != FORMAT_VERSION:
         raise DataError(
             f"{path} has format_version {version}, this neox-train reads {FORMAT_VERSION}; "
-            "use the neox-train that wrote it, or delete it and tokenize again"
+            f"use the neox-train that wrote it, or delete it and {_MAKE} the dataset again"
         )
     try:
         return Manifest.model_validate(raw)
@@ -157,5 +168,5 @@ def load_manifest(folder: Path) -> Manifest:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise DataError(
-            f"{path} is damaged ({place}: {first['msg']}); delete it and run `neox-train tokenize` again"
+            f"{path} is damaged ({place}: {first['msg']}); delete it and {_MAKE} the dataset again"
         ) from error

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from neox_train.data.known_ids import require_known_ids, require_known_sample
-from neox_train.data.pair_files import pair_paths
+from neox_train.data.pair_files import explain_unread, pair_paths
 from neox_train.data.store import TokenStore
 from neox_train.errors import DataError
 from neox_train.files import atomic_path
@@ -48,6 +48,8 @@ def export_mmap(store: TokenStore, prefix: Path, *, vocab_size: int) -> tuple[Pa
     with atomic_path(bin_path) as temporary, open(temporary, "wb") as stream:
         for start in range(0, store.num_tokens, _CHUNK_TOKENS):
             stream.write(store.read(start, min(start + _CHUNK_TOKENS, store.num_tokens)).astype(dtype).tobytes())
+        # An older index must not lie beside newer tokens, not even for a moment.
+        idx_path.unlink(missing_ok=True)
     with atomic_path(idx_path) as temporary, open(temporary, "wb") as stream:
         stream.write(_HEADER.pack(_MAGIC, _VERSION, code, len(sizes), len(sizes) + 1))
         stream.write(sizes.astype("<i4").tobytes())
@@ -80,9 +82,7 @@ class MmapTokens:
         try:
             index, bin_bytes = idx_path.read_bytes(), bin_path.stat().st_size
         except OSError as error:
-            raise DataError(
-                f"{error.filename} cannot be read ({error.strerror}); give the path without .bin"
-            ) from error
+            raise DataError(explain_unread(error)) from error
         if not index.startswith(_MAGIC) or len(index) < _HEADER.size:
             raise DataError(f"{idx_path} is no index of memory-mapped token files; export the data in that format")
         _, version, code, items, entries = _HEADER.unpack_from(index)
@@ -102,7 +102,10 @@ class MmapTokens:
             raise DataError(
                 f"{bin_path} has {bin_bytes} bytes, its index points at byte {int(ends.max())}; fetch or write it again"
             )
-        opened = cls(bin_path, dtype, sizes, pointers, vocab_size)
+        try:
+            opened = cls(bin_path, dtype, sizes, pointers, vocab_size)
+        except OSError as error:
+            raise DataError(explain_unread(error)) from error
         if vocab_size is not None:
             whole = bin_bytes // dtype.itemsize * dtype.itemsize
             require_known_sample(opened._bytes[:whole].view(dtype), vocab_size, bin_path)

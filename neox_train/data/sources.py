@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from neox_train.data.manifest import Sources
+from neox_train.data.patterns import expand_pattern, find_barrier
 from neox_train.data.saved_dataset import list_saved_dataset
 from neox_train.errors import DataError
 from neox_train.files import read_json, sha256_file, sha256_json, write_json
@@ -21,7 +23,8 @@ SourceFormat = Literal["text", "jsonl", "parquet", "arrow"]
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
 _TABLES: dict[str, SourceFormat] = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
-_NOT_TEXT = {".bin": "a token file", ".idx": "a token index", ".zip": "a ZIP"}
+_NOT_TEXT = {".bin": "a token file", ".idx": "a token index"}
+_ARCHIVES = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst", ".zip", ".7z", ".rar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +51,37 @@ def list_sources(source: SourceSpec) -> list[SourceFile]:
         try:
             found = _expand(pattern)
         except OSError as error:
+            place = find_barrier(Path(error.filename or pattern))
             raise DataError(
-                f"`source.files`: {error.filename or pattern} cannot be read ({error.strerror}); "
-                "give read permission or correct the path"
+                f"`source.files`: {place} cannot be read ({error.strerror}), and {pattern} asks for what is in it; "
+                "give read permission, or name what is to be read"
             ) from error
         for path in found:
             paths.setdefault(path.resolve(), path)
     return [SourceFile(str(path), path, _decide_format(path, source.format)) for path in paths.values()]
 
 
+def tell_hard_links(files: Sequence[SourceFile]) -> list[str]:
+    """One sentence where files are one and the same under several names: each name is read."""
+    first: dict[tuple[int, int], SourceFile] = {}
+    repeated: list[tuple[SourceFile, SourceFile]] = []
+    for file in files:
+        stat = file.path.stat()
+        if stat.st_nlink > 1:
+            known = first.setdefault((stat.st_dev, stat.st_ino), file)
+            if known is not file:
+                repeated.append((known, file))
+    if not repeated:
+        return []
+    known, other = repeated[0]
+    return [
+        f"warning: {known.name} and {other.name} are one file by a hard link, and it is read under both names "
+        f"({len(repeated)} files are read again so); leave one out of `source.files` unless it is to count twice"
+    ]
+
+
 def _expand(pattern: str) -> list[Path]:
-    found = sorted(Path(match) for match in glob.glob(pattern, recursive=True))
+    found = expand_pattern(pattern)
     places = list(found)
     for folder in (path for path in found if path.is_dir()):
         saved = list_saved_dataset(folder)
@@ -71,7 +94,8 @@ def _expand(pattern: str) -> list[Path]:
         what = "matches no file" if glob.has_magic(pattern) else "is not there"
         if found:
             what = "is a folder without files"
-        raise DataError(f"`source.files`: {pattern} {what} (looked from {Path.cwd()}); correct the path")
+        bracket = ", or write [[] where the name itself has a [" if "[" in pattern else ""
+        raise DataError(f"`source.files`: {pattern} {what} (looked from {Path.cwd()}); correct the path{bracket}")
     return files
 
 
@@ -92,29 +116,41 @@ def _list_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
 def _is_link_to_nothing(path: Path) -> bool:
     try:
         path.stat()
-    except FileNotFoundError:
+    except OSError as error:
+        # A link that leads to itself has no file either.
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise
         return True
-    except OSError:
-        # A link in circles ends here after some rounds; what it leads to was found in the first.
-        return False
     return False
 
 
 def _decide_format(path: Path, wanted: str) -> SourceFormat:
-    if wanted != "auto":
-        return cast(SourceFormat, wanted)
     name = path.name.lower()
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
     suffix = Path(name).suffix
+    if suffix in _ARCHIVES:
+        raise DataError(explain_archive(str(path)))
+    if wanted != "auto":
+        return cast(SourceFormat, wanted)
     if suffix in _NOT_TEXT:
         raise DataError(
             f"{path} is {_NOT_TEXT[suffix]} by its name; text, JSON lines, Parquet or Arrow are wanted: "
             "narrow the glob of `source.files`, or convert the file"
         )
-    if suffix in _TABLES and name == path.name.lower():
+    if suffix in _TABLES:
+        if name != path.name.lower():
+            raise DataError(f"{path} is a table inside another compression; decompress it, tables have their own")
         return _TABLES[suffix]
     return "jsonl" if name.endswith(_JSON_LINES) else "text"
+
+
+def explain_archive(name: str) -> str:
+    """The sentence for a file that holds files."""
+    return (
+        f"{name} is an archive of files, whose names and gaps are no text; unpack it and name its folder in "
+        "`source.files`"
+    )
 
 
 def fingerprint_sources(files: Sequence[SourceFile]) -> list[dict[str, Any]]:

@@ -28,37 +28,37 @@ class MappedShard:
     """int64 [documents + 1], from 0 to the shard's number of tokens."""
 
 
-def map_shard(path: Path, shard: Shard, dtype: np.dtype) -> MappedShard:
+def map_shard(folder: Path, shard: Shard, manifest: Manifest) -> MappedShard:
     """Map a shard; raises DataError when it is absent, cut short or not what the manifest says."""
+    path, remedy = folder / shard.file, manifest.remedy
+    dtype = np.dtype(manifest.dtype).newbyteorder("<")
     import h5py
 
     try:
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
     except FileNotFoundError as error:
-        raise DataError(f"{path} is missing ({error.strerror}); run `neox-train tokenize` again") from error
+        raise DataError(f"{path} is missing ({error.strerror}); bring it back, or {remedy}") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); give read permission or copy it anew") from error
     if size != shard.bytes:
-        raise DataError(
-            f"{path} has {size} bytes, the manifest says {shard.bytes}; delete it and run `neox-train tokenize` again"
-        )
+        raise DataError(f"{path} has {size} bytes, the manifest says {shard.bytes}; copy it anew, or {remedy}")
     try:
         with h5py.File(path, "r", locking=False) as file:
-            tokens = _map_dataset(path, file, TOKENS, dtype, shard.tokens)
-            offsets = _map_dataset(path, file, DOCUMENT_OFFSETS, np.dtype("<i8"), shard.documents + 1)
+            tokens = _map_dataset(path, file, TOKENS, dtype, shard.tokens, remedy)
+            offsets = _map_dataset(path, file, DOCUMENT_OFFSETS, np.dtype("<i8"), shard.documents + 1, remedy)
     except (OSError, KeyError, RuntimeError) as error:
-        raise DataError(f"{path} is no token shard ({error}); delete it and run `neox-train tokenize` again") from error
+        raise DataError(f"{path} is no token shard ({error}); copy it anew, or {remedy}") from error
     return MappedShard(tokens, offsets)
 
 
-def _map_dataset(path: Path, file: object, name: str, dtype: np.dtype, length: int) -> np.ndarray:
+def _map_dataset(path: Path, file: object, name: str, dtype: np.dtype, length: int, remedy: str) -> np.ndarray:
     dataset = file[name]  # type: ignore[index]
     offset = dataset.id.get_offset()
     if dataset.dtype != dtype or dataset.shape != (length,) or offset is None:
         raise DataError(
             f"{path}: `{name}` is {dataset.dtype} {dataset.shape}, a contiguous {dtype} ({length},) is wanted; "
-            "delete it and run `neox-train tokenize` again"
+            f"copy it anew, or {remedy}"
         )
     # A plain array over the map: slicing np.memmap itself costs several times as much.
     return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=(length,)).view(np.ndarray)
@@ -135,5 +135,4 @@ def map_split(folder: Path, manifest: Manifest, split: str) -> list[MappedShard]
     """Map every shard of a split."""
     if split not in manifest.splits:
         raise DataError(f"{folder} has no split `{split}`; name one it has: {', '.join(manifest.splits)}")
-    dtype = np.dtype(manifest.dtype).newbyteorder("<")
-    return [map_shard(folder / shard.file, shard, dtype) for shard in manifest.splits[split].shards]
+    return [map_shard(folder, shard, manifest) for shard in manifest.splits[split].shards]

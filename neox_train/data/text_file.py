@@ -9,9 +9,11 @@ from typing import IO
 from neox_train.data import limits
 from neox_train.data.documents import AnyDocument, Document, LongDocument, Tally, count_utf8_bytes
 from neox_train.data.open_source import open_source
-from neox_train.data.sources import SourceFile
+from neox_train.data.sources import SourceFile, explain_archive
 
 _PIECE_BYTES = 1 << 20
+_TAR_MARK, _TAR_MARK_AT = b"ustar", 257
+"""Of ASCII files a tar archive is valid UTF-8: its name may not say what it is."""
 
 
 def read_text_file(file: SourceFile, tally: Tally, *, empty_is_error: bool) -> Iterator[AnyDocument]:
@@ -21,6 +23,9 @@ def read_text_file(file: SourceFile, tally: Tally, *, empty_is_error: bool) -> I
     """
     with open_source(file, tally) as stream:
         data = stream.read(limits.LONG_DOCUMENT_BYTES + 1)
+        if data.startswith(_TAR_MARK, _TAR_MARK_AT):
+            tally.reject(explain_archive(file.name))
+            return
         pieces = _decode(stream, data)
         try:
             if len(data) <= limits.LONG_DOCUMENT_BYTES:
@@ -33,7 +38,7 @@ def read_text_file(file: SourceFile, tally: Tally, *, empty_is_error: bool) -> I
         except _NotUtf8Error as error:
             tally.reject(
                 f"{file.name} line {error.line}: byte {error.place} of the file is not UTF-8 "
-                f"(0x{error.byte:02x}); convert the file to UTF-8, or set `source.on_error: skip`"
+                f"(0x{error.byte:02x}); convert the file to UTF-8"
             )
             return
         if not document.num_bytes and empty_is_error and not tally.skip_errors:

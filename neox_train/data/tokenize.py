@@ -15,7 +15,7 @@ from neox_train.data.manifest import Manifest, load_manifest
 from neox_train.data.shard_build import build_part, describe_splits
 from neox_train.data.shard_join import join_dataset
 from neox_train.data.shard_plan import count_shards, find_plan, make_plan
-from neox_train.data.sources import SourceFile, find_change, list_sources
+from neox_train.data.sources import SourceFile, find_change, list_sources, tell_hard_links
 from neox_train.errors import DataError
 from neox_train.files import find_record, write_json
 from neox_train.locks import hold_lock
@@ -44,6 +44,8 @@ def tokenize_dataset(spec: DatasetSpec, folder: DatasetFolder, *, report: Callab
                 _write_marker(folder, manifest)
                 return manifest
             report(f"{folder.path}: {reason}; tokenizing again")
+        for sentence in tell_hard_links(files):
+            report(sentence)
         build = join_dataset if count_shards(spec, len(files)) > 1 else build_dataset
         manifest = build(spec, folder, files, report)
         _write_marker(folder, manifest)
@@ -57,6 +59,8 @@ def plan_dataset(spec: DatasetSpec, folder: DatasetFolder, *, report: Callable[[
         files = list_sources(spec.source)
         key = None
         if not folder.manifest.exists() or find_staleness(spec, folder, files) is not None:
+            for sentence in tell_hard_links(files):
+                report(sentence)
             key = make_plan(spec, folder, files, report).key
         else:
             report(f"{folder.path}: up to date; nothing to divide")

@@ -24,10 +24,9 @@ def verify_dataset(folder: Path) -> list[str]:
             problems.append("tokenizer.json is not the one the tokens were made with")
     except OSError as error:
         problems.append(f"tokenizer.json cannot be read ({error.strerror})")
-    dtype = np.dtype(manifest.dtype).newbyteorder("<")
     for shard in manifest.shards():
         try:
-            mapped = map_shard(folder / shard.file, shard, dtype)
+            mapped = map_shard(folder, shard, manifest)
         except DataError as error:
             problems.append(str(error))
             continue

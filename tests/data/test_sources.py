@@ -1,7 +1,12 @@
 import bz2
+import glob
 import gzip
 import json
 import lzma
+import os
+import re
+import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +14,8 @@ from neox_train.config.pipeline import SourceSpec
 from neox_train.data.corpus import make_tally, read_documents
 from neox_train.data.documents import Document, Tally
 from neox_train.data.fingerprinting import fingerprint_alongside
-from neox_train.data.sources import fingerprint_sources, list_sources
+from neox_train.data.patterns import expand_pattern
+from neox_train.data.sources import fingerprint_sources, list_sources, tell_hard_links
 from neox_train.errors import DataError
 
 LINES = "".join(json.dumps({"text": f"line {index}"}) + "\n" for index in range(5)).encode()
@@ -228,3 +234,98 @@ def test_each_of_several_keys_gives_a_document_and_a_line_counts_whole_or_not(tm
     documents, tally = read(files(tmp_path / "a.jsonl", text_key=["b", "a"], on_error="skip"))
     assert [document.text for document in documents] == ["two", "one", "three"]
     assert tally.skipped == 1 and tally.empty_documents == 1 and "line 2: there is no key `b`" in tally.samples[0]
+
+
+def make_tree(root, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*",
+        "*.txt",
+        "**",
+        "**/",
+        "**/*.txt",
+        "a/**/c/*",
+        "*/*.txt",
+        "a?/x.txt",
+        "[ab]/x.txt",
+        "[!a]*/*",
+        ".hidden/*",
+        ".h*/*",
+        "**/x.txt",
+        "a/**",
+        "a/",
+        "a/../b/*",
+        "./a/*",
+        "a/x.txt/",
+        "**/b/**/c/*",
+        "no/**/such",
+        "x.txt/*",
+    ],
+)
+def test_patterns_name_what_glob_names(tmp_path, monkeypatch, pattern):
+    names = ("x.txt", "a/x.txt", "a/y.md", "a/b/c/x.txt", "a/.no/x.txt", "ab/x.txt", "b/x.txt", ".hidden/x.txt")
+    make_tree(tmp_path, *names)
+    (tmp_path / "b" / "turn").symlink_to("turn")
+    monkeypatch.chdir(tmp_path)
+    for place in (pattern, f"{tmp_path}/{pattern}"):
+        assert expand_pattern(place) == sorted({Path(match) for match in glob.glob(place, recursive=True)})
+
+
+def test_a_name_with_brackets_wins_over_the_pattern(tmp_path):
+    make_tree(tmp_path, "br[1]/a[x].txt", "br[1]/ax.txt", "br1/a.txt", "z[9]")
+    read_names = lambda pattern: [document.text for document in read(files(f"{tmp_path}/{pattern}"))[0]]  # noqa: E731
+    assert read_names("br[1]/") == read_names("br[1]/*") == ["br[1]/a[x].txt", "br[1]/ax.txt"]
+    assert read_names("br[1]/a[x].txt") == read_names("b*/a[x].txt") == ["br[1]/a[x].txt"]
+    assert read_names("br[12]/*") == ["br1/a.txt"]
+    assert read_names("br[[]1]/*") == ["br[1]/a[x].txt", "br[1]/ax.txt"]
+    with pytest.raises(DataError, match=r"br\[2\] matches no file .* or write \[\[\] where the name itself has a \["):
+        read_names("br[2]")
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.TGZ", "a.jsonl.tar.zst", "a.zip", "a.7z"])
+@pytest.mark.parametrize("form", ["auto", "text", "jsonl"])
+def test_an_archive_of_files_is_refused_by_its_name(tmp_path, name, form):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DataError, match=rf"{name} is an archive of files, .*unpack it and name its folder"):
+        list_sources(files(tmp_path, format=form))
+
+
+def test_an_archive_under_another_name_is_refused(tmp_path):
+    make_tree(tmp_path, "member.txt")
+    with tarfile.open(tmp_path / "corpus.gz", "w:gz") as archive:
+        archive.add(tmp_path / "member.txt", "member.txt")
+    with pytest.raises(DataError, match=r"corpus\.gz is an archive of files.*or set `source\.on_error: skip`"):
+        read(files(tmp_path / "corpus.gz"))
+    documents, tally = read(files(tmp_path, on_error="skip"))
+    assert [document.text for document in documents] == ["member.txt"] and tally.skipped == 1
+    (tmp_path / "a.parquet.gz").write_bytes(b"")
+    with pytest.raises(DataError, match=r"a\.parquet\.gz is a table inside another compression"):
+        list_sources(files(tmp_path / "a.parquet.gz"))
+
+
+def test_hard_links_are_told_and_links_are_not(tmp_path):
+    make_tree(tmp_path, "a.txt", "b.txt", "elsewhere/c.txt")
+    (tmp_path / "link.txt").symlink_to("a.txt")
+    os.link(tmp_path / "elsewhere" / "c.txt", tmp_path / "c.txt")
+    assert tell_hard_links(list_sources(files(tmp_path / "*.txt"))) == []
+    os.link(tmp_path / "a.txt", tmp_path / "y.txt")
+    os.link(tmp_path / "a.txt", tmp_path / "z.txt")
+    (told,) = tell_hard_links(list_sources(files(tmp_path / "*.txt")))
+    assert re.search(r"a\.txt and .*y\.txt are one file by a hard link.*\(2 files are read again so\)", told)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.jsonl", b"no json"), ("a.jsonl.gz", b"no archive"), ("a.parquet", b"no table"), ("a.txt", b"\xff")],
+)
+def test_the_remedies_of_bad_input_tell_how_to_skip_it(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=r", or set `source\.on_error: skip`$") as caught:
+        read(files(tmp_path / name))
+    assert str(caught.value).count("on_error") == 1
