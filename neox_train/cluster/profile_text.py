@@ -15,7 +15,7 @@ from neox_train.files import write_text
 
 _ENVIRONMENT = {
     "NCCL_DEBUG": "WARN",
-    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+    "TORCH_FR_BUFFER_SIZE": "2000",
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
     "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "1800",
     "HDF5_USE_FILE_LOCKING": "FALSE",

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from neox_train.errors import UserError
+
+if TYPE_CHECKING:
+    from neox_train.config.schema import NeoxConfig
 
 _app = typer.Typer(
     no_args_is_help=True,
@@ -36,7 +41,9 @@ def show(
     override: Annotated[list[str] | None, typer.Option(help="KEY=VALUE laid over the files; may be repeated.")] = None,
     deepspeed: Annotated[bool, typer.Option("--deepspeed", help="Print the DeepSpeed JSON instead.")] = False,
 ) -> None:
-    """Print the resolved configuration as YAML: every key as written or by default, and what is derived from them.
+    """Print what the configuration comes to (tokens of a step, parameters, widths), then every key as YAML.
+
+    Keys stand as written or by default, those derived from others first.
 
     Ends with exit code 2 and the reason where training would refuse it on any machine of so many processes.
     """
@@ -45,17 +52,32 @@ def show(
     from neox_train.config.deepspeed import deepspeed_json
     from neox_train.config.load import load_config
     from neox_train.config.merge import parse_override
-    from neox_train.config.show import render_config
+    from neox_train.config.show import render_config, render_sizes
     from neox_train.config.support import require_trainable
 
     overrides = dict(parse_override(text) for text in override or [])
     config = load_config(files, overrides=overrides, world_size=world_size)
     if vocab_size is not None:
         config = config.with_vocab_size(vocab_size)
-    for sentence in config.notices:
+    sized, assumed = _assume_vocabulary(config)
+    for sentence in [*config.notices, *assumed]:
         typer.echo(f"note: {sentence}", err=True)
-    typer.echo(json.dumps(deepspeed_json(config), indent=2) if deepspeed else render_config(config), nl=deepspeed)
+    if deepspeed:
+        typer.echo(json.dumps(deepspeed_json(config), indent=2))
+    else:
+        typer.echo(f"{render_sizes(sized)}\n{render_config(config)}", nl=False)
     require_trainable(config)
+
+
+def _assume_vocabulary(config: NeoxConfig) -> tuple[NeoxConfig, list[str]]:
+    """As the other commands do; data that cannot be read are no reason to show nothing."""
+    from neox_train.commands.by_hand import DEFAULT_VOCABULARY, assume_vocabulary
+
+    try:
+        return assume_vocabulary(config, None)
+    except UserError as error:
+        sentence = f"the data do not tell their vocabulary, so {DEFAULT_VOCABULARY:,} tokens are assumed: {error}"
+        return config.with_vocab_size(DEFAULT_VOCABULARY), [sentence]
 
 
 @_app.command("explain")

@@ -15,6 +15,7 @@ from neox_train.config.optimizer import fill_optimizer, fill_zero
 from neox_train.config.precision import derive_precision, fill_fp16
 from neox_train.config.rules import check_rules
 from neox_train.config.schema import NeoxKeys
+from neox_train.config.sizes import check_sizes
 from neox_train.config.vocabulary import pad_vocab_size
 
 
@@ -38,6 +39,7 @@ def derive_values(keys: NeoxKeys, world_size: int | None, vocab_size: int | None
         keys.hidden_size, keys.intermediate_size, keys.expansion_factor, keys.mlp_multiple_of, keys.activation
     )
     _check_width(values["ffn_width"], values["model_parallel_size"])
+    check_sizes({**keys.model_dump(include={"hidden_size", "train_iters", "eval_iters"}), **values})
     values["mup_base_hidden_size"] = derive_mup_base(keys)
     values["norm_epsilon"] = _choose_epsilon(keys)
     values["vocab_size"] = vocab_size

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
 from neox_train.config.conflict import ConflictError
+from neox_train.config.nearest import find_nearest
 from neox_train.config.reader import show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 
@@ -88,5 +88,5 @@ def _check_value(path: str, key: str, value: Any) -> None:
 
 
 def _near(name: str, known: Iterable[str] = DEEPSPEED_KEYS) -> str:
-    near = difflib.get_close_matches(str(name), sorted(set(known) - set(_OWN)), n=1)
-    return f"did you mean {near[0]}?" if near else "remove it"
+    near = find_nearest(str(name), sorted(set(known) - set(_OWN)))
+    return f"did you mean {near}?" if near else "remove it"

@@ -6,6 +6,7 @@ from typing import Any
 
 from neox_train.config.architecture import GATED_ACTIVATIONS
 from neox_train.config.conflict import ConflictError
+from neox_train.config.nearest import ask_nearest
 from neox_train.config.sections.attention import ATTENTION_KINDS
 
 
@@ -29,7 +30,9 @@ def expand_attention(attention_config: list[Any] | None, num_layers: int) -> lis
     for kind in layers:
         if kind not in ATTENTION_KINDS:
             raise ConflictError(
-                f"attention_config names '{kind}'; the kinds are {', '.join(ATTENTION_KINDS)}", "attention_config"
+                f"attention_config names '{kind}'; one of {', '.join(ATTENTION_KINDS)} is wanted"
+                + ask_nearest(kind, ATTENTION_KINDS),
+                "attention_config",
             )
     if total != num_layers:
         raise ConflictError(

@@ -45,14 +45,25 @@ def normalise_literals(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restore_text(document: Document) -> Document:
-    """Text keys get the characters typed (``0123`` stays ``0123``)."""
+    """Names get the characters typed (an account ``1_000``, a group ``no``); a path has to be text.
+
+    ``save: false`` is meant to switch saving off, and ``save: 5`` is a slip: neither is a folder's name.
+    """
     values = dict(document.values)
     for name, field in NeoxKeys.model_fields.items():
+        value = values.get(name)
+        if value is None or field.annotation not in (str, str | None) or _is_path(name):
+            continue
         place: Place | None = document.places.get(name)
-        is_text = field.annotation in (str, str | None)
-        if is_text and name in values and values[name] is not None and place is not None and place.text is not None:
+        if place is not None and place.text is not None:
             values[name] = place.text
+        elif type(value) is int:
+            values[name] = str(value)
     return Document(document.file, values, document.places)
+
+
+def _is_path(name: str) -> bool:
+    return name in ("save", "load", "hostfile", "user_script") or name.endswith(("_path", "_file", "_dir"))
 
 
 def _literals(annotation: Any) -> list[Any]:

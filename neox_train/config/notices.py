@@ -11,6 +11,7 @@ from neox_train.config.one_bit import choose_one_bit_warmup, uses_one_bit
 from neox_train.config.precision import wants_wide_sums
 from neox_train.config.reader import show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
+from neox_train.config.sizes import note_sizes
 from neox_train.config.voids import list_voids
 
 
@@ -22,7 +23,9 @@ def list_notices(config: NeoxConfig, written: NeoxKeys) -> list[str]:
         *_note_fp8(config),
         *_note_clipping(config),
         *_note_gated_width(config),
+        *_note_narrow_width(config),
         *_note_unreached(config),
+        *note_sizes(config),
         *_note_whole_steps(config),
         *_note_offloaded_sums(config),
     ]
@@ -81,6 +84,18 @@ def _note_gated_width(config: NeoxConfig) -> list[str]:
         (f"{place}: " if place else "")
         + f"{told} gives activation {config.activation} a gated width of {config.ffn_width}, as in GPT-NeoX; "
         f"for a width W write intermediate_size: 3 x W ({3 * size} for {size})"
+    ]
+
+
+def _note_narrow_width(config: NeoxConfig) -> list[str]:
+    """A width far below what any model has: mostly a slip, or another convention."""
+    if config.ffn_width >= config.hidden_size:
+        return []
+    place = config.places.get("intermediate_size") or config.places.get("expansion_factor")
+    return [
+        (f"{place}: " if place else "")
+        + f"the MLP is {config.ffn_width} wide, narrower than hidden_size {config.hidden_size}; most models have 2.5 "
+        "to 4 times hidden_size"
     ]
 
 

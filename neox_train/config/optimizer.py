@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from neox_train.config.conflict import ConflictError
+from neox_train.config.nearest import ask_nearest
 
 _ADAM_FAMILY = ("adam", "adamw", "onebitadam", "zerooneadam", "onebitlamb", "cpu_adam", "cpu_torch_adam")
 _ADAM_DEFAULTS = {"lr": 0.001, "betas": [0.9, 0.999], "eps": 1e-8}
@@ -32,7 +33,9 @@ def fill_optimizer(optimizer: dict[str, Any] | None) -> dict[str, Any]:
     kind = optimizer["type"].lower()
     if kind not in OPTIMIZER_KINDS:
         raise ConflictError(
-            f"optimizer.type is '{optimizer['type']}'; the kinds are {', '.join(OPTIMIZER_KINDS)}", "optimizer.type"
+            f"optimizer.type is '{optimizer['type']}'; one of {', '.join(OPTIMIZER_KINDS)} is wanted"
+            + ask_nearest(kind, OPTIMIZER_KINDS),
+            "optimizer.type",
         )
     if "weight_decay" in optimizer["params"]:
         raise ConflictError(

@@ -66,6 +66,12 @@ def count_parameters(architecture: Architecture) -> int:
     return sum(parameter.count for parameter in list_parameters(architecture))
 
 
+def count_non_embedding_parameters(architecture: Architecture) -> int:
+    """Exact number of trainable parameters outside the embedding and output matrices."""
+    skipped = ("word_embeddings.", "position_embeddings.", "output.")
+    return sum(p.count for p in list_parameters(architecture) if not p.name.startswith(skipped))
+
+
 def _list_layer(a: Architecture, prefix: str) -> list[Parameter]:
     h, f = a.hidden_size, a.ffn_width
     table = _list_norm(a, prefix + "input_layernorm")

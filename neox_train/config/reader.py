@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ _FOLDED_BLOCKS = (
 _MAX_VALUES = 200_000
 """More come of aliases that repeat each other, not of a configuration."""
 _INTEGER_BITS = 63
+_NOT_ZERO = re.compile(r"[-+.0_]*[1-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,11 @@ class _Reader:
             value = resolve_scalar(node.value)
         except ValueError:  # Python reads no more than some thousand digits.
             value = 1 << _INTEGER_BITS
+        if isinstance(value, float) and value == 0 and _NOT_ZERO.match(node.value):
+            raise ConfigError(
+                f"{self.file}, line {line}: {path} is {shorten(node.value)}, which a 64-bit number holds as 0; write "
+                "0, or a number from 1e-307 on"
+            )
         if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
             raise ConfigError(
                 f"{self.file}, line {line}: {path} is {shorten(node.value)}, which takes more than 64 bits; "

@@ -30,7 +30,10 @@ RETIRED: dict[str, Retired] = {
         "is overwritten by gradient_clipping in GPT-NeoX and is read as gradient_clipping", "gradient_clipping"
     ),
     "save_interval": _renamed("checkpoint_factor"),
-    "mlp_type": Retired("is a retired name; activation alone (gelu, swiglu, ...) decides the kind of MLP"),
+    "mlp_type": Retired(
+        "is a retired name; remove it where it was regular, and for llama write activation: swiglu with "
+        "mlp_multiple_of: 256 and intermediate_size: 8 x hidden_size, which give the same width"
+    ),
     "train_data_path": _never_read("data_path, or train_data_paths (a list)"),
     "valid_data_path": _never_read("data_path, or valid_data_paths (a list)"),
     "test_data_path": _never_read("data_path, or test_data_paths (a list)"),

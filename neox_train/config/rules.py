@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 
 from neox_train.config.blends import check_blend
 from neox_train.config.conflict import ConflictError
+from neox_train.config.nearest import ask_nearest, find_nearest
 from neox_train.config.schema import NeoxKeys
 from neox_train.config.sections.data import TOKENIZER_TYPES
 from neox_train.config.split import read_split
@@ -32,7 +32,8 @@ def check_rules(keys: NeoxKeys) -> None:
 def _check_tokenizer(keys: NeoxKeys) -> None:
     if keys.tokenizer_type.lower() not in map(str.lower, TOKENIZER_TYPES):
         raise ConflictError(
-            f"tokenizer_type is {keys.tokenizer_type!r}; one of {', '.join(TOKENIZER_TYPES)} is wanted",
+            f"tokenizer_type is {keys.tokenizer_type!r}; one of {', '.join(TOKENIZER_TYPES)} is wanted"
+            + ask_nearest(keys.tokenizer_type, TOKENIZER_TYPES),
             "tokenizer_type",
         )
 
@@ -143,8 +144,8 @@ _SPARSITY_KEYS = (
 def _check_local_window(keys: NeoxKeys) -> None:
     for name in keys.sparsity_config:
         if name not in _SPARSITY_KEYS:
-            near = difflib.get_close_matches(name, _SPARSITY_KEYS, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(_SPARSITY_KEYS)}"
+            near = find_nearest(name, _SPARSITY_KEYS)
+            remedy = f"did you mean {near}?" if near else f"known are {', '.join(_SPARSITY_KEYS)}"
             raise ConflictError(f"sparsity_config.{name} is not a known key; {remedy}", f"sparsity_config.{name}")
     for name in ("block", "num_local_blocks", "num_sliding_window_blocks"):
         value = keys.sparsity_config.get(name, 1)

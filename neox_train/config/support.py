@@ -173,12 +173,13 @@ def _list_transformer_engine(config: NeoxConfig) -> list[str]:
     if not uses_transformer_engine(config):
         return []
     problems = []
+    layers = ", ".join(_name_te_layers(config))
     if config.pipe_parallel_size > 1:
-        problems.append("te_* layers with pipe_parallel_size above 1 (set 1)")
+        problems.append(f"{layers} with pipe_parallel_size above 1 (set 1)")
     if config.precision == "fp32":
-        problems.append("te_* layers with precision fp32, in which none was run (set precision: bfloat16)")
+        problems.append(f"{layers} with precision fp32, in which none was run (set precision: bfloat16)")
     if config.zero_stage == 3:
-        problems.append("te_* layers with zero_optimization.stage 3 (set 0, 1 or 2)")
+        problems.append(f"{layers} with zero_optimization.stage 3 (set 0, 1 or 2)")
     if config.te_mha or config.te_layernorm_mlp:
         if config.gpt_j_residual and config.gpt_j_tied:
             problems.append("gpt_j_tied with te_mha or te_layernorm_mlp (set them to false)")
@@ -187,6 +188,13 @@ def _list_transformer_engine(config: NeoxConfig) -> list[str]:
     elif config.te_fp8_first_last_layers_bf16 and config.gpt_j_residual and config.gpt_j_tied:
         problems.append("te_fp8_first_last_layers_bf16 with gpt_j_tied (set it to 0)")
     return problems
+
+
+def _name_te_layers(config: NeoxConfig) -> list[str]:
+    """The keys that ask for Transformer Engine's layers: ``te_mha``, ``norm te_rmsnorm``."""
+    switches = ("te_mha", "te_layernorm_mlp", "te_columnparallel", "te_rowparallel")
+    norm = [f"norm {config.norm}"] if config.norm.startswith("te_") else []
+    return [*norm, *(name for name in switches if getattr(config, name))]
 
 
 def _list_attention(config: NeoxConfig) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from neox_train.config.annotations import list_names
+from neox_train.config.nearest import ask_nearest, find_nearest
 from neox_train.config.reader import Place, find_place, show_value
 from neox_train.config.sections.parallel import PARTITION_PATTERN
 from neox_train.errors import ConfigError
@@ -18,7 +19,7 @@ _WANTED = {
     "int_from_float": "a whole number is wanted",
     "float_type": "a number is wanted",
     "bool_type": "true or false is wanted",
-    "string_type": "text is wanted",
+    "string_type": "text is wanted, in quotes where it reads as a number or as true or false",
     "list_type": "a list is wanted",
     "dict_type": "a block of keys is wanted",
     "model_type": "a block of keys is wanted",
@@ -28,8 +29,6 @@ _PATTERNS = {
     PARTITION_PATTERN: "type:transformer (layers), uniform or parameters is wanted; after type: a regular expression "
     "of layer names may stand that contains transformer, as type:transformer|mlp"
 }
-_ALIKE = 0.75
-"""Least likeness (difflib's ratio) of a name that is suggested: a slip or two, not another word."""
 _COMPARED = {
     "greater_than": ("gt", "more than"),
     "greater_than_equal": ("ge", "at least"),
@@ -62,8 +61,8 @@ def explain_validation(
 
 def describe_unknown_key(path: str, known: Iterable[str]) -> str:
     """``hiden_size is not a known key; did you mean hidden_size?``."""
-    near = difflib.get_close_matches(path.rsplit(".", 1)[-1], list(known), n=1, cutoff=_ALIKE)
-    return f"{path} is not a known key; " + (f"did you mean {near[0]}?" if near else "remove it or mend its name")
+    near = find_nearest(path.rsplit(".", 1)[-1], known)
+    return f"{path} is not a known key; " + (f"did you mean {near}?" if near else "remove it or mend its name")
 
 
 def join_path(parts: Iterable[Any]) -> str:
@@ -101,5 +100,6 @@ def _say_wanted(complaint: Any) -> str:
     if kind == "too_short":
         return f"at least {context['min_length']} entry is wanted"
     if kind == "literal_error":
-        return f"one of {context['expected']} is wanted"
+        known = re.findall(r"'([^']*)'", context["expected"])
+        return f"one of {context['expected']} is wanted" + ask_nearest(str(complaint["input"]), known)
     return f"{complaint['msg'][:1].lower()}{complaint['msg'][1:]}"

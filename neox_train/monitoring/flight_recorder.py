@@ -10,6 +10,7 @@ import io
 import pickle
 import re
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from neox_train.config.variables import FLIGHT_PREFIX
 from neox_train.errors import UserError
 
 _RECORDS = "2000"
+_RING_RENAMED = (2, 9)
 _PREFIX = "rank_"
 _DUMP = re.compile(rf"{_PREFIX}(\d+)$")
 
@@ -26,14 +28,17 @@ def recorder_folder(job_folder: Path, job_id: str, start: int) -> Path:
     return job_folder / f"flight-{job_id}-{start}"
 
 
-def recorder_variables(folder: Path) -> dict[str, str]:
+def recorder_variables(folder: Path, torch_version: str | None = None) -> dict[str, str]:
     """Variables of every rank: the ring of records, a dump on a time-out, and the file names' common head.
 
-    torch renamed some of them; each name is read by some release from 2.4 on.
+    torch renamed some of them; each name is read by some release from 2.6 on. The ring's old name draws a warning of
+    every rank from 2.9 on, so only older releases get it; ``torch_version`` is by default the installed one's.
     """
     head = str(folder / _PREFIX)
+    installed = version("torch") if torch_version is None else torch_version
+    renamed = tuple(map(int, re.findall(r"\d+", installed)[:2])) >= _RING_RENAMED
     return {
-        "TORCH_NCCL_TRACE_BUFFER_SIZE": _RECORDS,
+        **({} if renamed else {"TORCH_NCCL_TRACE_BUFFER_SIZE": _RECORDS}),
         "TORCH_FR_BUFFER_SIZE": _RECORDS,
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": head,

@@ -9,10 +9,9 @@ import pytest
 from neox_train.config.architecture import Architecture
 from neox_train.config.fp8 import uses_fp8
 from neox_train.config.load import load_config
-from neox_train.config.parameters import count_parameters
+from neox_train.config.parameters import count_non_embedding_parameters, count_parameters
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.support import list_unsupported, require_trainable
-from tests.config.parameter_counts import count_non_embedding_parameters
 
 PARAMETERS = {
     "19M": (70_426_624, 18_915_328),

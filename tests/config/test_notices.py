@@ -45,3 +45,20 @@ def test_more_layers_together_than_there_are() -> None:
     assert not any("is more than" in t for t in load_tiny(checkpoint_activations=True, checkpoint_num_layers=2).notices)
     assert not any("lie beyond" in t for t in load_tiny(extra_save_iters=[0, 20]).notices)
     assert not any("lie beyond" in t for t in load_tiny(extra_save_iters=[99], train_iters=None).notices)
+
+
+@pytest.mark.parametrize(
+    ("keys", "width"),
+    [
+        ({"intermediate_size": 1}, 1),
+        ({"intermediate_size": 172, "activation": "swiglu"}, 57),
+        ({"expansion_factor": 0.5}, 32),
+    ],
+)
+def test_an_mlp_narrower_than_the_model_is_told(keys: dict[str, object], width: int) -> None:
+    (key, *_) = keys
+    notices = load_tiny(**keys).notices
+    assert any(
+        text.startswith(f"override {key}: the MLP is {width} wide, narrower than hidden_size 64") for text in notices
+    ), notices
+    assert not any("narrower" in text for text in load_tiny(intermediate_size=64).notices)

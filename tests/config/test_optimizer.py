@@ -24,7 +24,7 @@ def test_sgd_has_no_betas() -> None:
 def test_bad_blocks() -> None:
     assert "has no params" in refuse_tiny(optimizer={"type": "Adam"})
     assert "has no type" in refuse_tiny(optimizer={"params": {"lr": 0.1}})
-    assert "'Adm'; the kinds are adam" in refuse_tiny(optimizer={"type": "Adm", "params": {"lr": 0.1}})
+    assert "'Adm'; one of adam, adamw" in refuse_tiny(optimizer={"type": "Adm", "params": {"lr": 0.1}})
     assert "at the top level" in refuse_tiny(optimizer={"type": "Adam", "params": {"lr": 0.1, "weight_decay": 0.1}})
     assert "two numbers from 0" in refuse_tiny(optimizer={"type": "Adam", "params": {"lr": 0.1, "betas": [0.9, 1.0]}})
     sentence = refuse_tiny(optimizer={"type": "Adam", "params": {"lr": 0.1, "bettas": [0.9, 0.95]}})

@@ -126,3 +126,16 @@ def test_values_in_sentences_are_short() -> None:
     assert show_value(None) == "null"
     assert show_value("a") == "'a'"
     assert len(show_value(list(range(100)))) == 60
+
+
+@pytest.mark.parametrize("text", ["1e-400", "-2.5e-9999", "0.001e-400"])
+def test_a_number_that_64_bits_make_nothing_of_is_refused(file: Path, text: str) -> None:
+    file.write_text(f"gradient_clipping: {text}\n")
+    sentence = refuse(lambda: read_yaml(file))
+    assert f"line 1: gradient_clipping is {text}, which a 64-bit number holds as 0; write 0" in sentence
+
+
+@pytest.mark.parametrize("text", ["0", "0.0", "0e-400", "-0.0", "1e-307", ".0"])
+def test_nothing_itself_is_a_number(file: Path, text: str) -> None:
+    file.write_text(f"gradient_clipping: {text}\n")
+    assert read_yaml(file).values["gradient_clipping"] == float(text)

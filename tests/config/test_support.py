@@ -71,8 +71,8 @@ def test_what_trains(change: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"finetune": True, "te_mha": True, "zero_optimization": {"stage": 3}}, "te_* layers with zero"),
-        ({"te_mha": True, "pipe_parallel_size": 2, "processes": 2}, "te_* layers with pipe_parallel_size"),
+        ({"finetune": True, "te_mha": True, "zero_optimization": {"stage": 3}}, "te_mha with zero"),
+        ({"te_mha": True, "pipe_parallel_size": 2, "processes": 2}, "te_mha with pipe_parallel_size"),
         ({"attention_config": ["global", "mamba"]}, "attention_config: mamba"),
         ({"pos_emb": "rpe"}, "pos_emb: 'rpe'"),
         (
@@ -115,8 +115,8 @@ def test_what_trains(change: dict[str, object]) -> None:
             "pos_train_label_data_paths: ['a'] (remove it; training by preference is not built",
         ),
         ({"use_wandb": True}, "use_wandb: true"),
-        ({"te_mha": True, "precision": "fp32"}, "te_* layers with precision fp32"),
-        ({"norm": "te_rmsnorm"}, "te_* layers with precision fp32"),
+        ({"te_mha": True, "precision": "fp32"}, "te_mha with precision fp32"),
+        ({"norm": "te_rmsnorm"}, "norm te_rmsnorm with precision fp32"),
         ({"zero_optimization": {"stage": 1, "zenflow": {"topk_ratio": 0.1}}}, "zero_optimization.zenflow"),
         ({"zero_optimization": {"stage": 3, "mics_shard_size": 2}}, "zero_optimization.mics_shard_size: 2 (MiCS"),
     ],

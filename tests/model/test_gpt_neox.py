@@ -7,10 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from neox_train.config.parameters import count_parameters, list_parameters
+from neox_train.config.parameters import count_non_embedding_parameters, count_parameters, list_parameters
 from neox_train.errors import NotBuiltError
 from neox_train.model.gpt_neox import GPTNeoX
-from tests.config.parameter_counts import count_non_embedding_parameters
 from tests.model.architectures import make_architecture, make_random_model, make_tokens
 
 VARIANTS = [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,5 +118,23 @@ def test_a_folder_without_dumps_is_refused(tmp_path: Path) -> None:
 def test_both_names_of_torch_point_to_the_same_files(tmp_path: Path) -> None:
     variables = recorder_variables(tmp_path / "flight")
     assert variables["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] == variables["TORCH_FR_DUMP_TEMP_FILE"]
-    assert int(variables["TORCH_NCCL_TRACE_BUFFER_SIZE"]) > 0
+    assert int(variables["TORCH_FR_BUFFER_SIZE"]) > 0
     assert variables["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
+
+
+@pytest.mark.parametrize(("release", "old"), [("2.6.0", True), ("2.8.1+cu128", True), ("2.9.0", False), ("3.0", False)])
+def test_a_name_that_torch_warns_of_goes_to_releases_that_read_it(tmp_path: Path, release: str, old: bool) -> None:
+    variables = recorder_variables(tmp_path, release)
+    assert ("TORCH_NCCL_TRACE_BUFFER_SIZE" in variables) is old and "TORCH_FR_BUFFER_SIZE" in variables
+
+
+def test_the_installed_torch_has_nothing_to_warn_of(tmp_path: Path) -> None:
+    code = (
+        "import torch, torch.distributed as distributed;"
+        f"distributed.init_process_group('gloo', init_method='file://{tmp_path}/meeting', rank=0, world_size=1);"
+        "distributed.all_reduce(torch.ones(1)); distributed.destroy_process_group()"
+    )
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("TORCH_NCCL", "TORCH_FR"))}
+    environment = {**clean, **recorder_variables(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0 and "deprecated" not in ended.stderr, ended.stderr

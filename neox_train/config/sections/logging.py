@@ -8,6 +8,10 @@ from pydantic import BaseModel
 
 from neox_train.config.keys import harmless, implemented, refused
 
+_CURVES = "metrics.jsonl and the report hold the curves."
+_WANDB = f"Read by Weights & Biases, to which nothing is sent; {_CURVES}"
+_COMET = f"Read by Comet, to which nothing is sent; {_CURVES}"
+
 
 class LoggingKeys(BaseModel):
     """What is logged and where."""
@@ -47,23 +51,23 @@ class MonitorKeys(BaseModel):
         remedy="remove it or set it to false; metrics.jsonl and the report hold the curves",
         inactive=(False,),
     )
-    wandb_group: str | None = harmless(None, "Read only with use_wandb.")
-    wandb_run_name: str | None = harmless(None, "Read only with use_wandb.")
-    wandb_team: str | None = harmless(None, "Read only with use_wandb.")
-    wandb_project: str = harmless("neox", "Read only with use_wandb.")
-    wandb_host: str = harmless("https://api.wandb.ai", "Read only with use_wandb.")
-    wandb_init_all_ranks: bool = harmless(False, "Read only with use_wandb.")
+    wandb_group: str | None = harmless(None, _WANDB)
+    wandb_run_name: str | None = harmless(None, _WANDB)
+    wandb_team: str | None = harmless(None, _WANDB)
+    wandb_project: str = harmless("neox", _WANDB)
+    wandb_host: str = harmless("https://api.wandb.ai", _WANDB)
+    wandb_init_all_ranks: bool = harmless(False, _WANDB)
     use_comet: bool | None = refused(
         None,
         "Log to Comet.",
         remedy="remove it or set it to false; metrics.jsonl and the report hold the curves",
         inactive=(False,),
     )
-    comet_workspace: str | None = harmless(None, "Read only with use_comet.")
-    comet_project: str | None = harmless(None, "Read only with use_comet.")
-    comet_experiment_name: str | None = harmless(None, "Read only with use_comet.")
-    comet_tags: list[str] | None = harmless(None, "Read only with use_comet.")
-    comet_others: dict[str, Any] | None = harmless(None, "Read only with use_comet.")
+    comet_workspace: str | None = harmless(None, _COMET)
+    comet_project: str | None = harmless(None, _COMET)
+    comet_experiment_name: str | None = harmless(None, _COMET)
+    comet_tags: list[str] | None = harmless(None, _COMET)
+    comet_others: dict[str, Any] | None = harmless(None, _COMET)
     comet_experiment: str | None = harmless(None, "Set by GPT-NeoX itself.")
 
 
