@@ -40,12 +40,24 @@ def split_state(tensor: torch.Tensor, state: dict[str, Any]) -> TensorState:
     return split
 
 
-def build_scalar(scalar: Scalar, tensor: torch.Tensor) -> Any:
-    """The value a Scalar describes, on the tensor's device where it was there."""
+def build_scalar(scalar: Scalar, tensor: torch.Tensor, *, is_fused: bool = False) -> Any:
+    """The value a Scalar describes, on the tensor's device where it was on one or ``is_fused`` wants it there."""
     if scalar["type"] != "tensor":
         return scalar["value"]
-    device = tensor.device if scalar["on_device"] else torch.device("cpu")
+    device = tensor.device if scalar["on_device"] or is_fused else torch.device("cpu")
     return torch.tensor(scalar["value"], dtype=getattr(torch, scalar["dtype"]), device=device)
+
+
+def is_fused(optimizer: torch.optim.Optimizer, tensor: torch.Tensor) -> bool:
+    """Whether one kernel steps the tensor: torch's read the step count from its device, and refuse one elsewhere.
+
+    A checkpoint of states on a CPU (offloaded, or of a training there) says nothing about a device.
+    """
+    return any(
+        bool(group.get("fused") or group.get("capturable"))
+        for group in optimizer.param_groups
+        if any(held is tensor for held in group["params"])
+    )
 
 
 def put_state(state: dict[str, Any], key: str, value: Any) -> None:

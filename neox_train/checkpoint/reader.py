@@ -13,7 +13,7 @@ from neox_train.checkpoint.engine_state import open_engine, restore_counters, re
 from neox_train.checkpoint.fragments import MASTER
 from neox_train.checkpoint.manifest import World, read_manifest
 from neox_train.checkpoint.opaque import restore_opaque
-from neox_train.checkpoint.optimizer_state import build_scalar, put_state, restore_groups
+from neox_train.checkpoint.optimizer_state import build_scalar, is_fused, put_state, restore_groups
 from neox_train.checkpoint.own_state import SavedOwnState, find_own_state
 from neox_train.checkpoint.random_state import is_random_state, restore_random_state
 from neox_train.checkpoint.rank_file import name_rank_file
@@ -95,8 +95,9 @@ def _restore_tensors(
             values = torch.empty_like(held.tensor.data)
             _fill(held, values, key, shards, reader)
             put_state(optimizer_state, key, values)
+        fused = is_fused(state.optimizer, held.tensor)
         for key, scalar in _stored_scalars(held, saved["scalars"]).items():
-            put_state(optimizer_state, key, build_scalar(scalar, held.tensor))
+            put_state(optimizer_state, key, build_scalar(scalar, held.tensor, is_fused=fused))
         if not optimizer_state:
             del state.optimizer.state[held.tensor]
 

@@ -8,10 +8,13 @@ import torch
 from neox_train.checkpoint.optimizer_state import (
     build_scalar,
     describe_groups,
+    is_fused,
     put_state,
     restore_groups,
     split_state,
 )
+from neox_train.training.muon import MuonWithAdamW
+from neox_train.training.parameter_groups import STEPPED_BY_MUON
 
 
 def step_once(optimizer_type: type[torch.optim.Optimizer], **options: float) -> tuple[torch.Tensor, dict, object]:
@@ -37,6 +40,21 @@ def test_a_scalar_reads_back_with_its_type_after_json() -> None:
     assert built.dtype == torch.float32
     assert torch.equal(built, state["step"])
     assert build_scalar({"value": 7, "type": "int"}, weight) == 7
+
+
+def test_a_fused_step_finds_its_count_on_the_device_though_a_cpu_saved_it() -> None:
+    scalar = {"value": 3.0, "type": "tensor", "dtype": "float32", "on_device": False}
+    weight = torch.nn.Parameter(torch.zeros(2, device="meta"))
+    assert build_scalar(scalar, weight).device.type == "cpu"
+    assert build_scalar(scalar, weight, is_fused=True).device.type == "meta"
+
+
+def test_fused_is_what_the_group_of_the_tensor_says() -> None:
+    by_muon, by_adam, others = (torch.nn.Parameter(torch.zeros(2, 2)) for _ in range(3))
+    groups = [{"params": [by_muon], "weight_decay": 0.0, STEPPED_BY_MUON: True}, {"params": [by_adam]}]
+    muon = MuonWithAdamW(groups, lr=0.1, fused_adamw=True)
+    assert [is_fused(muon, tensor) for tensor in (by_muon, by_adam, others)] == [False, True, False]
+    assert not is_fused(torch.optim.AdamW([by_adam]), by_adam)
 
 
 def test_eight_bit_states_stay_together_as_they_are() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +13,13 @@ from neox_train.training.distributed import RankContext, start_process_group
 from neox_train.training.stop import clear_stop
 from tests.gloo import EXPORTED
 from tests.training.synthetic import write_dataset
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _transformer_engine_first() -> None:
+    """As in a training: imported before torch's first use of cuDNN, whose libraries it else looks up elsewhere."""
+    if os.environ["DS_ACCELERATOR"] == "cuda" and importlib.util.find_spec("transformer_engine"):
+        importlib.import_module("transformer_engine.pytorch")
 
 
 @pytest.fixture(scope="session")

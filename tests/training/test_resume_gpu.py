@@ -56,6 +56,10 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def _save(folder: Path, config: Any, engine: Any, model: Any) -> Path:
+    return save_checkpoint(folder, engine=engine, model=model, config=config, trainer=TrainerState(), digests=DIGESTS)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", CASES)
 def test_a_resumed_training_goes_on_from_the_same_states(
@@ -66,22 +70,17 @@ def test_a_resumed_training_goes_on_from_the_same_states(
     learnt = [next(batches) for _ in range(BEFORE)]
     later = [next(batches) for _ in range(AFTER)]
 
-    def save(folder: Path, engine: Any, model: Any) -> Path:
-        return save_checkpoint(
-            folder, engine=engine, model=model, config=config, trainer=TrainerState(), digests=DIGESTS
-        )
-
     def train(engine: Any, given: list[Any]) -> list[float]:
         return [run_step(engine, iter([batch]), lr=1e-3, context=alone).loss for batch in given]
 
     engine, model = build_engine(config, Architecture.from_config(config), alone)
     losses = train(engine, learnt)
-    written = save(tmp_path / "written", engine, model)
+    written = _save(tmp_path / "written", config, engine, model)
     unbroken = train(engine, later)
 
     other, other_model = build_engine(config, Architecture.from_config(config), alone)
     restore_checkpoint(written, engine=other, model=other_model, config=config)
-    again = save(tmp_path / "again", other, other_model)
+    again = _save(tmp_path / "again", config, other, other_model)
     resumed = train(other, later)
 
     tensors = [sha256_file(folder / "rank_00000.safetensors") for folder in (written, again)]
@@ -90,3 +89,24 @@ def test_a_resumed_training_goes_on_from_the_same_states(
     # The first loss is of the same weights; backward passes of fused attention sum in an order that varies.
     assert resumed[0] == unbroken[0]
     assert resumed == pytest.approx(unbroken, abs=2e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("stage", [1, 2])
+def test_states_that_were_in_host_memory_go_on_on_the_device(
+    stage: int, dataset: DatasetFolder, alone: RankContext, tmp_path: Path
+) -> None:
+    losses, folders = [], []
+    for offloaded in ({"offload_optimizer": {"device": "cpu"}}, {}):
+        keys = {**MODEL, "zero_optimization": {"stage": stage, **offloaded}}
+        config = resolve(dataset, RunFolder("unused"), **keys)
+        batches = TrainingData.open(config).train_batches(config, alone, 0)
+        first = next(batches)
+        engine, model = build_engine(config, Architecture.from_config(config), alone)
+        if offloaded:
+            run_step(engine, iter([first]), lr=1e-3, context=alone)
+            folders.append(_save(tmp_path, config, engine, model))
+        else:
+            restore_checkpoint(folders[0], engine=engine, model=model, config=config)
+        losses.append([run_step(engine, batches, lr=1e-3, context=alone).loss for _ in range(AFTER)])
+    assert losses[1] == pytest.approx(losses[0], abs=2e-3)
