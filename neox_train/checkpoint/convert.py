@@ -15,8 +15,8 @@ from neox_train.checkpoint.hf_config import choose_family
 from neox_train.checkpoint.hf_export import Export, read_export, write_export
 from neox_train.checkpoint.manifest import verify_checkpoint
 from neox_train.checkpoint.parity import TOLERANCE, build_trained_model, compare, load_export
-from neox_train.checkpoint.reader import read_model_weights
 from neox_train.checkpoint.trained_text import TrainedText, choose_windows, find_trained_text
+from neox_train.checkpoint.weights import read_model_weights
 from neox_train.config.architecture import Architecture
 from neox_train.config.layout import RunFolder
 from neox_train.config.load import load_config

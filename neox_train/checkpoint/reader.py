@@ -1,4 +1,4 @@
-"""Loading a checkpoint: into an engine on any number of data-parallel ranks, or as whole tensors without one."""
+"""Loading a checkpoint into an engine on any number of data-parallel ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from neox_train.checkpoint.own_state import SavedOwnState, find_own_state
 from neox_train.checkpoint.random_state import is_random_state, restore_random_state
 from neox_train.checkpoint.rank_file import name_rank_file
 from neox_train.checkpoint.shard_table import ShardTable
-from neox_train.checkpoint.shards import fill_from_shards, read_whole
+from neox_train.checkpoint.shards import fill_from_shards
 from neox_train.checkpoint.state import TrainerState
 from neox_train.checkpoint.table import build_table, check_same_parameters
 from neox_train.checkpoint.tensor_reader import TensorReader, open_tensors
@@ -67,13 +67,6 @@ def restore_checkpoint(folder: Path, *, engine: Any, model: torch.nn.Module, con
     restore_counters(engine, saved["engine"])
     restore_loss_scaler(state.loss_scaler, saved["loss_scaler"])
     return TrainerState.from_dict(saved["trainer"])
-
-
-def read_model_weights(folder: Path) -> dict[str, torch.Tensor]:
-    """Whole fp32 weights by canonical name, without vocabulary padding; needs no engine and no process group."""
-    manifest = read_manifest(folder)
-    with open_tensors(folder) as reader:
-        return {name: read_whole(reader, name, record) for name, record in manifest.parameters.items()}
 
 
 def _keeps_random_streams(world: World, here: Position) -> bool:

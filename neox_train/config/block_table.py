@@ -10,6 +10,12 @@ from typing import Any
 from typing_extensions import is_typeddict
 
 from neox_train.config.annotations import find_annotation, list_names, list_options
+from neox_train.config.block_meanings import (
+    FREE_NAMES,
+    MEANINGS,
+    PARAM_DEFAULTS,
+    ZERO_DEFAULTS_OF_DEEPSPEED,
+)
 from neox_train.config.key_table import name_type
 from neox_train.config.optimizer import ZERO_DEFAULTS
 from neox_train.config.precision import FP16_DEFAULTS, WITHOUT_EFFECT
@@ -20,9 +26,17 @@ from neox_train.config.support import OPTIMIZER_PARAMS, PASSED_OVER_PARAMS, SUPP
 from neox_train.config.voids import OWN_CHECKPOINTS, VOIDS
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
-    "fp16": FP16_DEFAULTS,
-    "zero_optimization": ZERO_DEFAULTS,
-    "optimizer.params": {"lr": 0.001},
+    "fp16": {**FP16_DEFAULTS, "auto_cast": False, "consecutive_hysteresis": False},
+    "zero_optimization": {**ZERO_DEFAULTS_OF_DEEPSPEED, **ZERO_DEFAULTS},
+    "data_types": {"grad_accum_dtype": "fp32"},
+}
+_REQUIRED = {
+    "optimizer.type": "required in the block; Adam without it",
+    "optimizer.params": "required in the block",
+    "fp16.enabled": "required in the block; precision decides without it",
+    "bf16.enabled": "as precision says",
+    "zero_optimization.stage": "required in the block; 0 without it",
+    "zero_optimization.stage3_allgather_sequential": "false; true on CPUs",
 }
 _BUILT = {"zero_optimization.stage": "zero_stage", "optimizer.type": "optimizer_type"}
 
@@ -33,25 +47,29 @@ class BlockEntry:
 
     path: str
     type: str
+    meaning: str
     default: str
-    """Empty where DeepSpeed's own default holds or there is none."""
+    """Empty where there is none: of names that are refused or have no effect."""
     status: str
     remedy: str = ""
     """What to write instead of a refused key, or nothing."""
 
 
 def read_block_entry(path: str) -> BlockEntry:
-    """The entry of a dotted path; KeyError where the schema does not list its names."""
+    """The entry of a dotted path; KeyError where its name is not known."""
+    if path in FREE_NAMES:
+        kind, default, meaning = FREE_NAMES[path]
+        return BlockEntry(path=path, type=kind, meaning=meaning, default=default, status="in force")
     annotation = find_annotation(NeoxKeys, path.split("."))
     if annotation is None:
         raise KeyError(path)
     block, _, name = path.rpartition(".")
-    default = _DEFAULTS.get(block, {})
     refusal = BLOCK_REFUSALS.get(path)
     return BlockEntry(
         path=path,
         type=name_type(annotation),
-        default=show_value(default[name]) if name in default else "",
+        meaning=MEANINGS[path],
+        default=_say_default(path, block, name),
         status=_say_status(path, block, name),
         remedy=refusal.remedy if refusal else "",
     )
@@ -73,6 +91,15 @@ def _walk(path: str, annotation: Any) -> Iterator[tuple[str, str, list[BlockEntr
     yield path, inspect.getdoc(kind) or "", [read_block_entry(name) for name in plain]
     for name in names:
         yield from _walk(name, inner[name])
+
+
+def _say_default(path: str, block: str, name: str) -> str:
+    if path in _REQUIRED:
+        return _REQUIRED[path]
+    if block == "optimizer.params":
+        return PARAM_DEFAULTS.get(name, "")
+    values = _DEFAULTS.get(block, {})
+    return show_value(values[name]) if name in values else ""
 
 
 def _say_status(path: str, block: str, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from neox_train.config.annotations import find_annotation, list_names
+from neox_train.config.block_meanings import FREE_NAMES
 from neox_train.config.block_table import read_block_entry
 from neox_train.config.key_table import read_entry
 from neox_train.config.retired import RETIRED
@@ -14,7 +15,7 @@ from neox_train.errors import ConfigError
 def explain_key(key: str) -> str:
     """Type, default, meaning and status of a key; raises ConfigError with the nearest name for an unknown one.
 
-    A dotted key (``optimizer.params.betas``) names a value inside a block: its own entry, and the block's.
+    A dotted key (``optimizer.params.betas``) names a value inside a block.
     """
     name, *inner = key.replace("-", "_").split(".")
     if inner:
@@ -34,21 +35,32 @@ def explain_key(key: str) -> str:
     ]
     if entry.remedy:
         lines.append(f"  instead: {entry.remedy}")
+    if inner := _list_inner([name]):
+        lines.append(f"  keys:    {', '.join(inner)}")
     return "\n".join(lines)
 
 
 def _explain_inner(path: list[str]) -> str:
-    annotation = find_annotation(NeoxKeys, path)
-    if annotation is None:
+    name = ".".join(path)
+    if name not in FREE_NAMES and find_annotation(NeoxKeys, path) is None:
         known = list_names(NeoxKeys, path[:-1])
         if not known and path[0] in NeoxKeys.model_fields:
-            raise ConfigError(f"{'.'.join(path)}: the names inside {path[0]} are not listed; explain {path[0]}")
-        raise ConfigError(describe_unknown_key(".".join(path), known))
-    entry = read_block_entry(".".join(path))
-    lines = [entry.path, f"  type:    {entry.type}"]
+            raise ConfigError(f"{name}: the names inside {path[0]} are not listed; explain {path[0]}")
+        raise ConfigError(describe_unknown_key(name, known))
+    entry = read_block_entry(name)
+    lines = [entry.path, f"  meaning: {entry.meaning}", f"  type:    {entry.type}"]
     if entry.default:
         lines.append(f"  default: {entry.default}")
     lines.append(f"  status:  {entry.status}")
     if entry.remedy:
         lines.append(f"  instead: {entry.remedy}")
-    return "\n".join([*lines, f"  part of {explain_key(path[0])}"])
+    if inner := _list_inner(path):
+        lines.append(f"  keys:    {', '.join(inner)}")
+    return "\n".join([*lines, f"  block:   {'.'.join(path[:-1])}"])
+
+
+def _list_inner(path: list[str]) -> list[str]:
+    """Names known inside the block at ``path``; empty where it is no block, or any name goes."""
+    head = ".".join(path) + "."
+    known = list_names(NeoxKeys, path) if find_annotation(NeoxKeys, path) is not None else []
+    return known or [name.removeprefix(head) for name in FREE_NAMES if name.startswith(head)]

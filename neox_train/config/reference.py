@@ -31,7 +31,7 @@ def render_reference() -> str:
     for path, meaning, inner in list_blocks():
         parts.append(
             f"## Inside `{path}`\n\n{meaning.replace('``', '`')}\n\n"
-            "| key | type | default | status |\n|---|---|---|---|"
+            "| key | type | default | meaning | status |\n|---|---|---|---|---|"
         )
         parts[-1] += "".join("\n" + _render_inner(entry) for entry in inner) + "\n"
     parts.append("## Names of other releases\n\n| name | what happens |\n|---|---|")
@@ -48,8 +48,7 @@ def _render_row(entry: KeyEntry) -> str:
 
 def _render_inner(entry: BlockEntry) -> str:
     status = f"{entry.status}; instead: {entry.remedy}" if entry.remedy else entry.status
-    default = f"`{entry.default}`" if entry.default else ""
-    cells = [f"`{entry.path.rpartition('.')[2]}`", entry.type, default, status]
+    cells = [f"`{entry.path.rpartition('.')[2]}`", entry.type, entry.default, entry.meaning, status]
     return "| " + " | ".join(map(_escape, cells)) + " |"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from neox_train.checkpoint.reader import read_model_weights
+from neox_train.checkpoint.weights import read_model_weights
 from tests.checkpoint.conftest import Trainings
 from tests.checkpoint.launch import launch
 from tests.checkpoint.variants import EIGHT_BIT, EXACT

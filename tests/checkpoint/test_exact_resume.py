@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from neox_train.checkpoint.manifest import read_manifest, verify_checkpoint
-from neox_train.checkpoint.reader import read_model_weights
+from neox_train.checkpoint.weights import read_model_weights
 from tests.checkpoint.conftest import Trainings
 from tests.checkpoint.digest import SAMPLES, VOCAB_SIZE, digest
 from tests.checkpoint.variants import EIGHT_BIT, EXACT, OPTIMIZER

@@ -143,18 +143,26 @@ def test_help_says_that_no_file_wins(cases: Path, tmp_path: Path) -> None:
         ("ffn_width", ["computed from other keys"]),
         ("save_interval", ["write checkpoint_factor"]),
         ("iteration", ["instead:"]),
-        ("optimizer.params.betas", ["type:    list of float", "read by: adam", "part of optimizer\n"]),
+        (
+            "optimizer.params.betas",
+            ["type:    list of float", "read by: adam", "; Lion: [0.9, 0.99]", "block:   optimizer.p"],
+        ),
+        ("optimizer.params", ["type:    block", "keys:    lr, betas"]),
+        ("optimizer", ["keys:    type, params\n"]),
+        ("zero_optimization.offload_optimizer.device", ["type:    str", "default: 'none'", "in force"]),
+        ("sparsity_config.block", ["type:    int", "default: 16"]),
         ("optimizer.params.amsgrad", ["refused: AMSGrad is not built", "instead: remove it"]),
         ("optimizer.type", ["built: adam, adamw", "muon"]),
-        ("zero_optimization.stage", ["type:    int", "default: 0", "built: 0, 1, 2, 3", "in force"]),
+        ("zero_optimization.stage", ["type:    int", "0 without it", "built: 0, 1, 2, 3", "in force"]),
         ("zero-optimization.reduce_bucket_size", ["default: 500000000"]),
-        ("fp16.loss_scale", ["type:    float"]),
+        ("fp16.loss_scale", ["meaning: Factor of the loss", "type:    float", "default: 0.0", "block:   fp16\n"]),
     ],
 )
 def test_explain(key: str, expected: list[str]) -> None:
     result = call("explain", key)
     assert result.exit_code == 0
     assert all(text in result.stdout for text in expected)
+    assert result.stdout.count("meaning:") == result.stdout.count("status:") <= 1
 
 
 def test_explain_an_unknown_key() -> None:

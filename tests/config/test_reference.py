@@ -17,8 +17,9 @@ def test_a_row_has_five_cells_and_every_status_occurs() -> None:
             assert line.replace("\\|", "").count("|") == 6
     for line in page.split("## Inside", 1)[1].split("## Names")[0].splitlines():
         if line.startswith("| `"):
-            assert line.replace("\\|", "").count("|") == 5
-    assert "| `zenflow` | block or null |  | refused: ZenFlow is not built" in page
+            assert line.replace("\\|", "").count("|") == 6
+    assert "| `zenflow` | block or null |  | Update the most important gradients at once" in page
+    assert "on the host later. | refused: ZenFlow is not built" in page
     for words in (
         "| in force",
         "| accepted, without effect here",

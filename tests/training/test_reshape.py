@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from neox_train.checkpoint.reader import read_model_weights
+from neox_train.checkpoint.weights import read_model_weights
 from neox_train.config.layout import DatasetFolder
 from tests.gloo import run_ranks
 

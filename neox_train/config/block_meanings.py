@@ -1,0 +1,148 @@
+"""What each key inside a block means, in one line, and its default where the block's own filling does not say it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_OLD_OFFLOAD = "The older spelling of offload_optimizer and offload_param."
+
+MEANINGS: dict[str, str] = {
+    "optimizer.type": "Kind of optimizer, in any capitals.",
+    "optimizer.params": "Numbers of the optimizer.",
+    "optimizer.params.lr": "Peak learning rate.",
+    "optimizer.params.betas": "Decay rates of the averages of the gradient and, but for Lion, of its square.",
+    "optimizer.params.eps": "Added to the root of the second moment before it divides.",
+    "optimizer.params.weight_decay": "Decay of the weights.",
+    "optimizer.params.momentum": "Share of the last step's direction that is kept.",
+    "optimizer.params.dampening": "Share of a gradient that its momentum leaves out.",
+    "optimizer.params.nesterov": "Look ahead along the momentum.",
+    "optimizer.params.ns_steps": "Newton-Schulz iterations that orthogonalise a matrix.",
+    "optimizer.params.amsgrad": "Divide by the largest second moment so far.",
+    "optimizer.params.bias_correction": "Correct the moments of the first steps.",
+    "optimizer.params.adam_w_mode": "Decay weights beside the gradient, not through it.",
+    "optimizer.params.torch_adam": "Take torch's Adam in place of a fused one.",
+    "optimizer.params.freeze_step": "Steps with whole gradients before signs are sent.",
+    "optimizer.params.var_freeze_step": "Steps with whole gradients before signs are sent, and second moments stay.",
+    "optimizer.params.var_update_scaler": "Steps between the first updates of the second moments; the spacing doubles.",
+    "optimizer.params.local_step_scaler": "Steps after which the spacing of exchanges doubles.",
+    "optimizer.params.local_step_clipper": "Largest spacing of exchanges, in steps.",
+    "optimizer.params.max_coeff": "Largest trust ratio of a tensor.",
+    "optimizer.params.min_coeff": "Smallest trust ratio of a tensor.",
+    "optimizer.params.cuda_aware": "Whether MPI sends from the GPU.",
+    "optimizer.params.comm_backend_name": "Library of DeepSpeed's own exchange of signs.",
+    "optimizer.params.beta": "Decay rate of SM3.",
+    "optimizer.params.amp_stable": "SM3's care for Apex AMP.",
+    "fp16.enabled": "Train in fp16.",
+    "fp16.fp16": "The same in old files.",
+    "fp16.type": "The number format in old files.",
+    "fp16.auto_cast": "Cast the inputs of the forward pass to fp16.",
+    "fp16.loss_scale": "Factor of the loss, so that small gradients do not vanish; 0 lets it move with overflows.",
+    "fp16.loss_scale_window": "Steps without overflow after which a moving scale doubles.",
+    "fp16.initial_scale_power": "The moving scale begins at 2 to this power.",
+    "fp16.hysteresis": "Overflows before a moving scale is halved.",
+    "fp16.consecutive_hysteresis": "Count overflows anew after each step without one.",
+    "fp16.min_loss_scale": "Least moving scale.",
+    "bf16.enabled": "Train in bfloat16.",
+    "data_types.grad_accum_dtype": "Number format in which gradients of several micro-batches add up.",
+    "zero_optimization.stage": "What replicas share out: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights.",
+    "zero_optimization.allgather_partitions": "Collect updated weights by all_gather, not by broadcasts.",
+    "zero_optimization.allgather_bucket_size": "Elements collected at once.",
+    "zero_optimization.overlap_comm": "Reduce gradients beside the backward pass.",
+    "zero_optimization.reduce_scatter": "Reduce each gradient to the rank that owns it, not to all.",
+    "zero_optimization.reduce_bucket_size": "Elements reduced at once.",
+    "zero_optimization.contiguous_gradients": "Copy gradients into one buffer as they come.",
+    "zero_optimization.round_robin_gradients": "Deal gradients out to ranks in turn (stage 1 and 2, offloaded).",
+    "zero_optimization.use_multi_rank_bucket_allreduce": "Let a bucket hold gradients of several owners.",
+    "zero_optimization.ignore_unused_parameters": "Pass over parameters that get no gradient.",
+    "zero_optimization.load_from_fp32_weights": "Fill masters from fp32 weights of DeepSpeed's checkpoint.",
+    "zero_optimization.elastic_checkpoint": "DeepSpeed's checkpoints for another number of ranks.",
+    "zero_optimization.legacy_stage1": "An old implementation of stage 1.",
+    "zero_optimization.sub_group_size": "Elements that stage 3 updates at once.",
+    "zero_optimization.offload_optimizer": "Keep and update optimizer states in the host's memory: device, pin_memory.",
+    "zero_optimization.offload_param": "Keep stage 3's shares of the weights in the host's memory: device, pin_memory.",
+    "zero_optimization.cpu_offload": _OLD_OFFLOAD,
+    "zero_optimization.cpu_offload_param": _OLD_OFFLOAD,
+    "zero_optimization.cpu_offload_use_pin_memory": _OLD_OFFLOAD,
+    "zero_optimization.zenflow": "Update the most important gradients at once, the others on the host later.",
+    "zero_optimization.stage3_prefetch_bucket_size": "Elements of weights gathered ahead of their use.",
+    "zero_optimization.stage3_param_persistence_threshold": "Parameters of fewer elements are never shared out.",
+    "zero_optimization.stage3_model_persistence_threshold": "Elements that may stay whole in all.",
+    "zero_optimization.stage3_max_live_parameters": "Elements of weights that may be whole at once.",
+    "zero_optimization.stage3_max_reuse_distance": "Keep a weight that is used again within so many elements.",
+    "zero_optimization.stage3_gather_16bit_weights_on_model_save": "Whole 16-bit weights in DeepSpeed's checkpoint.",
+    "zero_optimization.stage3_gather_fp16_weights_on_model_save": "The older name of the same.",
+    "zero_optimization.stage3_module_granularity_threshold": "Fetch modules of fewer elements a layer as one.",
+    "zero_optimization.stage3_use_all_reduce_for_fetch_params": "Fetch weights by all_reduce, not by all_gather.",
+    "zero_optimization.stage3_allgather_sequential": "Gather weights one after another.",
+    "zero_optimization.memory_efficient_linear": "Products that keep no gathered weight for the backward pass.",
+    "zero_optimization.pipeline_loading_checkpoint": "Read DeepSpeed's checkpoint and spread it at the same time.",
+    "zero_optimization.override_module_apply": "Let module.apply gather the weights that it changes.",
+    "zero_optimization.log_trace_cache_warnings": "Say when the order of fetches changes.",
+    "zero_optimization.enable_sanity_checks": "DeepSpeed's checks of its own work; slower.",
+    "zero_optimization.leaf_module": "Modules whose weights are fetched as one.",
+    "zero_optimization.zero_hpz_partition_size": "Ranks (of a node) that hold one more copy of stage 3's weights.",
+    "zero_optimization.zero_quantized_weights": "Gather stage 3's weights in 8 bits.",
+    "zero_optimization.zero_quantized_nontrainable_weights": "Gather frozen weights in 8 bits.",
+    "zero_optimization.zero_quantized_gradients": "Reduce stage 3's gradients in 4 bits.",
+    "zero_optimization.zeropp_loco_param": "Feed the error of quantised gradients back.",
+    "zero_optimization.mics_shard_size": "Ranks that one copy of the states is shared out over.",
+    "zero_optimization.mics_hierarchical_params_gather": "Gather weights in two steps.",
+}
+"""By dotted path: every name that the schema knows inside a block."""
+
+ZERO_DEFAULTS_OF_DEEPSPEED: dict[str, Any] = {
+    "round_robin_gradients": False,
+    "use_multi_rank_bucket_allreduce": True,
+    "ignore_unused_parameters": True,
+    "sub_group_size": 1_000_000_000,
+    "offload_optimizer": None,
+    "offload_param": None,
+    "stage3_prefetch_bucket_size": 50_000_000,
+    "stage3_param_persistence_threshold": 100_000,
+    "stage3_model_persistence_threshold": 2**63 - 1,
+    "stage3_max_live_parameters": 1_000_000_000,
+    "stage3_max_reuse_distance": 1_000_000_000,
+    "stage3_module_granularity_threshold": 0,
+    "stage3_use_all_reduce_for_fetch_params": False,
+    "memory_efficient_linear": True,
+    "override_module_apply": True,
+    "log_trace_cache_warnings": False,
+    "enable_sanity_checks": False,
+    "zero_hpz_partition_size": 1,
+    "zero_quantized_weights": False,
+    "zero_quantized_gradients": False,
+}
+"""What DeepSpeed 0.19.6 takes where the block is silent; a test compares."""
+
+PARAM_DEFAULTS: dict[str, str] = {
+    "lr": "0.001",
+    "betas": "[0.9, 0.999]; Lion: [0.9, 0.99]",
+    "eps": "1e-08",
+    "momentum": "0; Muon: 0.95",
+    "dampening": "0",
+    "nesterov": "false; Muon: true",
+    "ns_steps": "5",
+    "freeze_step": "a fifth of train_iters, and no less than the warm-up",
+    "var_freeze_step": "a fifth of train_iters, and no less than the warm-up",
+    "var_update_scaler": "16",
+    "local_step_scaler": "32678",
+    "local_step_clipper": "16",
+    "max_coeff": "10.0",
+    "min_coeff": "0.01",
+}
+"""Of optimizer.params, in words where the kinds differ."""
+
+FREE_NAMES: dict[str, tuple[str, str, str]] = {
+    "sparsity_config.block": ("int", "16", "Tokens of a block of local layers."),
+    "sparsity_config.num_local_blocks": ("int", "4", "Blocks of a window of local layers; half lie before a token."),
+    "sparsity_config.num_sliding_window_blocks": ("int", "4", "Another name of num_local_blocks."),
+    **{
+        f"zero_optimization.{block}.{name}": entry
+        for block in ("offload_optimizer", "offload_param")
+        for name, entry in {
+            "device": ("str", "'none'", "cpu keeps them in the host's memory."),
+            "pin_memory": ("bool", "true", "Lock that memory into RAM: copies are faster."),
+        }.items()
+    },
+}
+"""Type, default and meaning of what is read of blocks that the schema lets hold any name."""
