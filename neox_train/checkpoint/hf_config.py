@@ -45,7 +45,7 @@ def choose_family(architecture: Architecture) -> Family:
         "this architecture has no Hugging Face class: GPTNeoXForCausalLM cannot express "
         f"{', '.join(gpt_neox)}; LlamaForCausalLM cannot express {', '.join(llama)}; "
         f"MistralForCausalLM cannot express {', '.join(mistral)}; "
-        "train with settings that one of them has, or read the checkpoint with neox_train"
+        "train with settings that one of them has, or read the checkpoint in Python, as docs/checkpoints.md shows"
     )
 
 
