@@ -27,7 +27,10 @@ def derive_batches(
     """
     if global_batch is None and micro_batch is None:
         raise ConflictError(
-            "neither train_micro_batch_size_per_gpu nor train_batch_size is set; set the micro-batch (sequences a rank)"
+            "neither train_micro_batch_size_per_gpu nor train_batch_size is set; set the micro-batch (sequences "
+            "a rank)",
+            "train_micro_batch_size_per_gpu",
+            "train_batch_size",
         )
     if global_batch is None:
         assert micro_batch is not None

@@ -59,6 +59,8 @@ def _derive_world(keys: NeoxKeys, world_size: int | None) -> dict[str, Any]:
             f"{world} processes (nodes x processes_per_node) cannot be cut into "
             f"model_parallel_size {tensor} x pipe_parallel_size {pipeline}; "
             f"use a multiple of {tensor * pipeline} processes",
+            "world_size",
+            "global_num_gpus",
             "model_parallel_size",
             "pipe_parallel_size",
         )

@@ -75,7 +75,8 @@ def derive_ffn_width(
     """
     if intermediate_size is not None and expansion_factor is not None:
         raise ConflictError(
-            "intermediate_size and expansion_factor are both set; keep one of them",
+            f"intermediate_size is {intermediate_size} and expansion_factor is {expansion_factor}, which say the same; "
+            "keep one of them",
             "intermediate_size",
             "expansion_factor",
         )

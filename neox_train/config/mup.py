@@ -18,7 +18,8 @@ def derive_mup_base(keys: NeoxKeys) -> int | None:
     if not keys.use_mup:
         if keys.mup_base_hidden_size is not None:
             raise ConflictError(
-                "mup_base_hidden_size is set without use_mup; set use_mup: true", "mup_base_hidden_size"
+                f"mup_base_hidden_size is {keys.mup_base_hidden_size} without use_mup; set use_mup: true, or remove it",
+                "mup_base_hidden_size",
             )
         return None
     if keys.mup_base_hidden_size is not None:

@@ -39,7 +39,8 @@ def fill_optimizer(optimizer: dict[str, Any] | None) -> dict[str, Any]:
         )
     if "weight_decay" in optimizer["params"]:
         raise ConflictError(
-            "optimizer.params.weight_decay is set; set weight_decay at the top level instead",
+            f"optimizer.params.weight_decay is {optimizer['params']['weight_decay']}; set weight_decay at the top "
+            "level instead",
             "optimizer.params.weight_decay",
         )
     defaults = dict(_ADAM_DEFAULTS) if kind in _ADAM_FAMILY else {"lr": 0.001}

@@ -31,7 +31,9 @@ def derive_precision(precision: str | None, fp16: dict[str, Any] | None, bf16: d
         raise ConflictError("the fp16 block does not say enabled; add enabled: true or enabled: false", "fp16")
     half, brain = _read_switch(fp16), _read_switch(bf16)
     if half and brain:
-        raise ConflictError("the fp16 and bf16 blocks are both enabled; enable one of them", "fp16", "bf16")
+        raise ConflictError(
+            "fp16.enabled and bf16.enabled are both true; enable one of them", "fp16.enabled", "bf16.enabled"
+        )
     for name, block, switch in (("fp16", "fp16", half), ("bfloat16", "bf16", brain)):
         if precision is not None and switch is not None and switch != (precision == name):
             raise ConflictError(

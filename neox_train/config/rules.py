@@ -26,7 +26,11 @@ def check_rules(keys: NeoxKeys) -> None:
     _check_tokenizer(keys)
     read_split(keys.split)
     if keys.gpt_j_tied and not keys.gpt_j_residual:
-        raise ConflictError("gpt_j_tied needs a parallel residual; set gpt_j_residual: true too", "gpt_j_tied")
+        raise ConflictError(
+            "gpt_j_tied is true, which needs a parallel residual; set gpt_j_residual: true too",
+            "gpt_j_tied",
+            "gpt_j_residual",
+        )
 
 
 def _check_tokenizer(keys: NeoxKeys) -> None:
@@ -145,7 +149,7 @@ def _check_local_window(keys: NeoxKeys) -> None:
     for name in keys.sparsity_config:
         if name not in _SPARSITY_KEYS:
             near = find_nearest(name, _SPARSITY_KEYS)
-            remedy = f"did you mean {near}?" if near else f"known are {', '.join(_SPARSITY_KEYS)}"
+            remedy = f"did you mean {near}?" if near else f"remove it (known are {', '.join(_SPARSITY_KEYS)})"
             raise ConflictError(f"sparsity_config.{name} is not a known key; {remedy}", f"sparsity_config.{name}")
     for name in ("block", "num_local_blocks", "num_sliding_window_blocks"):
         value = keys.sparsity_config.get(name, 1)

@@ -19,7 +19,7 @@ def read_split(split: str) -> tuple[float, float, float]:
         raise ConflictError(f"split is {split!r}, {len(shares)} numbers; {_WANTED}", "split")
     train, validation, test = [*shares, 0.0, 0.0][:3]
     if not all(math.isfinite(share) and share >= 0 for share in shares):
-        raise ConflictError(f"split is {split!r}; no share may be below 0 or endless", "split")
+        raise ConflictError(f"split is {split!r}; finite shares of 0 or more are wanted", "split")
     if train <= 0:
-        raise ConflictError(f"split is {split!r}; the first number, the share to train on, must be above 0", "split")
+        raise ConflictError(f"split is {split!r}; a first number above 0, the share to train on, is wanted", "split")
     return train, validation, test

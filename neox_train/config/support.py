@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from neox_train.config.compression import list_compression_problems, list_sparse_problems
+from neox_train.config.conflict import name_places
 from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.config.hardware import require_hardware
 from neox_train.config.implementations import Implementations
@@ -235,7 +236,10 @@ def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> Non
     """``require_built``, and ConfigError where no number of steps is set."""
     require_built(config, cluster)
     if config.train_iters is None:
-        raise ConfigError("train_iters is not set; set it to the number of optimizer steps")
+        place = name_places(config.places, "train_iters")
+        raise ConfigError(
+            (f"{place}: " if place else "") + "train_iters is not set; set it to the number of optimizer steps"
+        )
 
 
 def require_built(config: NeoxConfig, cluster: Cluster | None = None) -> None:

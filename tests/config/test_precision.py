@@ -29,7 +29,7 @@ def test_the_format_in_force(precision: str | None, fp16: Any, bf16: Any, expect
 @pytest.mark.parametrize(
     ("precision", "fp16", "bf16", "expected"),
     [
-        (None, {"enabled": True}, {"enabled": True}, "both enabled"),
+        (None, {"enabled": True}, {"enabled": True}, "are both true"),
         ("bfloat16", {"enabled": True}, None, "but fp16.enabled is true"),
         ("fp32", None, {"enabled": True}, "but bf16.enabled is true"),
         ("fp16", {"enabled": False}, None, "fp16.enabled is false"),

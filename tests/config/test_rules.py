@@ -106,7 +106,7 @@ def test_an_unknown_way_to_deal_stages_names_the_known_ones(method: str) -> None
 
 def test_the_block_of_local_windows_has_known_keys() -> None:
     assert "sparsity_config.blok is not a known key; did you mean block?" in refuse_tiny(sparsity_config={"blok": 16})
-    assert "sparsity_config.zzz is not a known key; known are" in refuse_tiny(sparsity_config={"zzz": 16})
+    assert "sparsity_config.zzz is not a known key; remove it (known are" in refuse_tiny(sparsity_config={"zzz": 16})
 
 
 def test_a_loss_scale_is_not_negative_and_a_backend_is_known() -> None:

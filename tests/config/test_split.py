@@ -25,9 +25,9 @@ def test_shares_of_any_sum(split: str, shares: tuple[float, ...]) -> None:
         ("a,b", "one to three numbers between commas"),
         ("", "one to three numbers between commas"),
         ("90,5,5,5", "4 numbers; one to three"),
-        ("-1,2", "no share may be below 0"),
-        ("nan,1", "no share may be below 0 or endless"),
-        ("0,1,1", "the share to train on, must be above 0"),
+        ("-1,2", "finite shares of 0 or more are wanted"),
+        ("nan,1", "finite shares of 0 or more are wanted"),
+        ("0,1,1", "a first number above 0, the share to train on, is wanted"),
     ],
 )
 def test_what_is_none_is_refused_with_its_line(split: str, words: str, tmp_path: Path) -> None:
