@@ -122,13 +122,14 @@ def _estimate_files(
     from neox_train.config.support import require_built
     from neox_train.memory.calibration import read_calibration
     from neox_train.memory.estimate import estimate_memory
+    from neox_train.memory.machine import read_machine
     from neox_train.memory.stage import require_passed
 
     config, assumed = assume_vocabulary(resolve_files(files, cluster, nodes=nodes, overrides=overrides), vocab_size)
     require_built(config, cluster)
     if run_dir is not None:
         require_resumable(RunFolder(run_dir), config)
-    estimated = estimate_memory(config, cluster, read_calibration(results, cluster.name))
+    estimated = estimate_memory(config, cluster, read_calibration(results, cluster.name), read_machine())
     name = " + ".join(path.name for path in files)
     _show(
         [*config.notices, *assumed, *_note_export(config)],

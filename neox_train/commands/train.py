@@ -42,7 +42,9 @@ def train(
     allow_change: Annotated[
         list[str] | None, typer.Option(help="Key that a resumed run may change all the same; may be repeated.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Train although the memory does not suffice.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Train although a rank's memory, or the machine's, does not suffice.")
+    ] = False,
 ) -> None:
     """Train one configuration on this machine: data_path names a dataset folder or .bin/.idx files.
 
@@ -109,13 +111,17 @@ def _local_cluster(file: Path | None, processes: int | None) -> Cluster:
 
 
 def _check_memory(config: NeoxConfig, facts: Cluster, subject: str, force: bool) -> None:
-    """The gate of ``neox-train estimate``, wherever the cluster file says how much memory a process may use."""
+    """The gate of ``neox-train estimate``: a rank against what the cluster file, or else this machine, gives it."""
     from neox_train.memory.calibration import read_calibration
     from neox_train.memory.estimate import estimate_memory
+    from neox_train.memory.machine import read_machine
     from neox_train.memory.stage import require_passed
 
-    if facts.memory_budget_gib is None:
+    machine = read_machine()
+    if facts.memory_budget_gib is None and (facts.device == "cuda" or machine is None):
         return
-    estimated = estimate_memory(config, facts, read_calibration(facts.results_path, facts.name))
+    estimated = estimate_memory(config, facts, read_calibration(facts.results_path, facts.name), machine)
     require_passed(estimated, subject=subject, force=force)
     typer.echo(f"memory: {estimated.sentence}", err=True)
+    if estimated.machine is not None and (short := estimated.machine.word()):
+        typer.echo(f"note: {short}", err=True)

@@ -61,11 +61,11 @@ def _note_micro_batch(config: NeoxConfig) -> list[str]:
 
 
 def _note_step(config: NeoxConfig) -> list[str]:
-    tokens = count_step_tokens(config)
+    tokens, batches = count_step_tokens(config), config.gradient_accumulation_steps
     if tokens <= _STEP_TOKENS:
         return []
     sentence = (
-        f"a step is {config.gradient_accumulation_steps:,} micro-batches of "
+        f"a step is {batches:,} micro-batch{'es' * (batches > 1)} of "
         f"{config.train_micro_batch_size_per_gpu:,} sequences on each of {config.data_parallel_size:,} data-parallel "
         f"ranks: {config.train_batch_size:,} sequences, {say_count(tokens)} tokens; nothing is logged or saved before "
         "its end"

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from neox_train.config.split import read_split
+from neox_train.data.order_size import count_number_bytes
 from neox_train.errors import DataError
 
 _SPLITS = ("train", "validation", "test")
@@ -97,7 +98,7 @@ class NeoxOrder:
         num_windows = (epochs * per_epoch - 1) // seq_length
         if num_windows < 1:
             raise DataError(f"the train split has {per_epoch} tokens, too few for a window; change `split` or add data")
-        self._shuffled = np.arange(num_windows, dtype=np.uint32 if num_windows < 2**32 - 2 else np.int64)
+        self._shuffled = np.arange(num_windows, dtype="u4" if count_number_bytes(num_windows) == 4 else "i8")
         random.shuffle(self._shuffled)
 
     def __len__(self) -> int:

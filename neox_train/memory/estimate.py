@@ -15,6 +15,7 @@ from neox_train.config.schema import NeoxConfig
 from neox_train.memory.calibration import Calibration
 from neox_train.memory.gate import Verdict, judge, read_budget
 from neox_train.memory.host import count_host
+from neox_train.memory.machine import Machine, MachineUse, weigh_machine
 from neox_train.memory.phases import PARTS, list_phases
 from neox_train.memory.plan import RankPlan, plan_stages
 from neox_train.memory.process import count_cached, count_process, is_calibrated
@@ -55,6 +56,13 @@ class MemoryEstimate:
     calibration: Calibration | None = None
     """The site's own fit, which the parts contain."""
     remedies: tuple[Remedy, ...] = field(default=())
+    machine: MachineUse | None = None
+    """What all ranks need of this machine; None where they do not start on it."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether the gate lets the run start: each rank fits what it may use, and all of them the machine."""
+        return self.verdict != "does_not_fit" and (self.machine is None or self.machine.fits)
 
     @property
     def fraction(self) -> float:
@@ -67,6 +75,11 @@ class MemoryEstimate:
         from neox_train.memory.wording import word_verdict
 
         return word_verdict(self)
+
+    def _list_machine(self) -> dict[str, float] | None:
+        if self.machine is None:
+            return None
+        return {"needed": self.machine.needed / _GIB, "total": self.machine.machine.total / _GIB}
 
     def to_dict(self) -> dict[str, Any]:
         """The content of memory.json; sizes in GiB, the exact bytes beside them."""
@@ -84,6 +97,7 @@ class MemoryEstimate:
             "measurable_gib": self.measurable / _GIB,
             "shown_gib": self.shown / _GIB if self.shown is not None else None,
             "host_gib": {name: size / _GIB for name, size in self.host.items()} or None,
+            "machine_gib": self._list_machine(),
             "calibrated": self.calibrated,
             "calibration": asdict(self.calibration) if self.calibration else None,
             "gate": {"warn_above": self.gate.warn_above, "refuse_above": self.gate.refuse_above},
@@ -91,22 +105,26 @@ class MemoryEstimate:
         }
 
 
-def estimate_memory(config: NeoxConfig, cluster: Cluster, calibration: Calibration | None = None) -> MemoryEstimate:
+def estimate_memory(
+    config: NeoxConfig, cluster: Cluster, calibration: Calibration | None = None, machine: Machine | None = None
+) -> MemoryEstimate:
     """Estimate the peak of the most loaded rank, with a site's ``calibration`` where there is one.
 
-    ``config`` is resolved for its world size and vocabulary. Raises NotBuiltError for what the estimate does not cover
-    and ConfigError where the cluster file names no memory.
+    With a ``machine`` the ranks that start on it are weighed against its memory together, and their shares of it are
+    the budget of CPU processes where the cluster file names none. ``config`` is resolved for its world size and
+    vocabulary. Raises NotBuiltError for what the estimate does not cover and ConfigError where no memory is named.
     """
     count = partial(total_bytes, calibration=calibration)
     # What `auto` chooses is known when the training starts: it must fit with any.
     layouts = [plan_stages(config.with_compression(method), cluster) for method in list_candidates(config)]
     stages = max(layouts, key=lambda plans: max(map(count, plans)))
     plan = max(stages, key=count)
-    budget = read_budget(cluster)
+    budget = _choose_budget(cluster, machine)
     phases = list_phase_parts(plan, calibration)
     peak = max(phases, key=lambda name: sum(phases[name].values()))
     total = sum(phases[peak].values())
     verdict = judge(total, budget, cluster.gate)
+    host = max((count_host(stage) for stage in stages), key=lambda parts: sum(parts.values()))
     return MemoryEstimate(
         parts=phases[peak],
         total=total,
@@ -122,8 +140,9 @@ def estimate_memory(config: NeoxConfig, cluster: Cluster, calibration: Calibrati
         remedies=_find_remedies(plan, stages, verdict, budget, cluster, count),
         measurable=count_measurable(phases, plan),
         shown=count_shown(phases, plan),
-        host=max((count_host(stage) for stage in stages), key=lambda parts: sum(parts.values())),
+        host=host,
         host_budget=_read_host_budget(cluster),
+        machine=weigh_machine(config, cluster, sum(host.values()) if host else total, machine),
     )
 
 
@@ -223,4 +242,12 @@ def _read_host_budget(cluster: Cluster) -> int | None:
 def _name_budget(cluster: Cluster) -> str:
     if cluster.device == "cuda" and cluster.gpu is not None:
         return f"of its {cluster.gpu.type}"
+    if cluster.memory_gib_per_process is None:
+        return "that are its share of this machine"
     return "it may use by `memory_gib_per_process`"
+
+
+def _choose_budget(cluster: Cluster, machine: Machine | None) -> int:
+    if machine is not None and cluster.device == "cpu" and cluster.memory_gib_per_process is None:
+        return machine.total // cluster.processes_per_node
+    return read_budget(cluster)

@@ -18,6 +18,7 @@ from neox_train.errors import DoesNotFitError
 from neox_train.files import sha256_file, storage_errors, write_json
 from neox_train.memory.calibration import read_calibration
 from neox_train.memory.estimate import MemoryEstimate, estimate_memory
+from neox_train.memory.machine import read_machine
 from neox_train.memory.picture import draw_memory
 from neox_train.memory.wording import word_remedies
 
@@ -46,19 +47,21 @@ def estimate_run(
     config = resolve_run(pipeline, name, cluster, results, vocab_size=manifest.vocab_size)
     require_trainable(config, cluster)
     accept(run, config)
-    estimate = estimate_memory(config, cluster, read_calibration(results, cluster.name))
+    estimate = estimate_memory(config, cluster, read_calibration(results, cluster.name), read_machine())
     write_run_config(run, config)
     write_json(run.memory_json, {"run": name, "forced": force, **estimate.to_dict()})
     draw_memory(estimate, run.memory_png, title=name)
-    if force or estimate.verdict != "does_not_fit":
+    if force or estimate.passes:
         write_json(run.estimated, _vouch(run, config, estimate, force))
     return config, estimate
 
 
 def require_passed(estimate: MemoryEstimate, *, subject: str, force: bool) -> None:
     """Raise DoesNotFitError, one sentence with numbers and remedies, when the gate refuses and nobody forced it."""
-    if estimate.verdict != "does_not_fit" or force:
+    if estimate.passes or force:
         return
+    if estimate.machine is not None and estimate.verdict != "does_not_fit":
+        raise DoesNotFitError(f"{subject} does not fit: {estimate.machine.word()}; --force lets it pass")
     raise DoesNotFitError(f"{subject} {estimate.sentence}; {word_remedies(estimate)}; --force lets it pass")
 
 
@@ -66,7 +69,7 @@ def _vouch(run: RunFolder, config: NeoxConfig, estimate: MemoryEstimate, force: 
     return {
         "run": run.name,
         "verdict": estimate.verdict,
-        "forced": force and estimate.verdict == "does_not_fit",
+        "forced": force and not estimate.passes,
         "total_bytes": estimate.total,
         "budget_bytes": estimate.budget,
         "training_digest": config.training_digest(),

@@ -44,6 +44,8 @@ def build_table(estimate: MemoryEstimate, *, title: str) -> RenderableType:
         parts.append(Text(room))
     if host := word_host(estimate):
         parts.append(Text(host))
+    if estimate.machine is not None and (short := estimate.machine.word()):
+        parts.append(Text(f"{short[0].upper()}{short[1:]}."))
     for remedy in estimate.remedies:
         keys = ", ".join(f"{key}={value}" for key, value in remedy.keys.items())
         mark = "fits" if remedy.fits else "still too much"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -102,3 +103,22 @@ def snapshot(folder: Path) -> dict[Path, tuple[int, bytes]]:
     """Time of change and content of every file but locks, which are empty."""
     files = [file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(".lock")]
     return {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
+
+
+def test_more_processes_than_the_machine_holds_are_refused_before_any_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # No cluster file: nothing but the machine says what a process may use.
+    app = typer.Typer()
+    register(app)
+    dataset = write_dataset(tmp_path / "data", train_tokens=500, validation_tokens=200)
+    data = ["--override", f"data_path={dataset.path}"]
+    options = [*map(str, TINY), "--run-dir", str(tmp_path / "run"), "--processes", "100000", *data]
+    result = CliRunner().invoke(app, options)
+    assert isinstance(result.exception, DoesNotFitError) and result.exception.exit_code == 3
+    assert "of the 0 MiB that are its share of this machine" in str(result.exception)
+    (tmp_path / "cluster.yaml").write_text("memory_gib_per_process: 2\n")
+    result = CliRunner().invoke(app, [*options, "--cluster", "cluster.yaml"])
+    assert isinstance(result.exception, DoesNotFitError)
+    assert "run run does not fit: 100000 processes need" in str(result.exception)
+    assert "start at most" in str(result.exception) and not (tmp_path / "run").exists()
