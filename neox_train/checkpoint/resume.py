@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neox_train.checkpoint.folders import name_step
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
 _ABSENT = "(not set)"
 _START_ANEW = "start a run under a new name (with `neox-train train`: another `save` or --run-dir)"
 _DECAY = ("lr_decay_iters", "lr_decay_fraction")
+
+
+def other_root(config: NeoxConfig, root: Path) -> Path | None:
+    """The folder that ``load`` names where it is not ``root``, the run's own checkpoints."""
+    if not config.load or Path(config.load).absolute() == Path(root).absolute():
+        return None
+    return Path(config.load)
+
+
+def word_missing(config: NeoxConfig) -> str:
+    """The sentence about a ``load`` that leads to no checkpoint."""
+    return f"`load: {config.load}` holds no complete checkpoint; correct the path, or remove the key to start at step 0"
 
 
 def check_resume(

@@ -17,7 +17,7 @@ from neox_train.cluster.jobs import Job
 from neox_train.cluster.ledger import Attempt, Ledger
 from neox_train.cluster.queue_board import ask_interval_seconds
 from neox_train.cluster.reporter import Reporter
-from neox_train.cluster.resumable import require_resumable
+from neox_train.cluster.resumable import require_start
 from neox_train.cluster.sbatch import UnansweredSubmissionError, UnclearSubmissionError
 from neox_train.cluster.slurm_state import SlurmSilentError
 from neox_train.cluster.stop_signals import StopSignals
@@ -116,7 +116,7 @@ def submit_attempt(training: Training, ledger: Ledger, reporter: Reporter, reaso
     """
     run, cluster = training.run, training.cluster
     require_not_cancelled(run)
-    require_resumable(run, training.config)
+    require_start(run, training.config)
     write_provenance(run, training.config, cluster)
     number = len(ledger.attempts) + 1
     attempt = ledger.add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from neox_train.errors import (
+    ConfigError,
     NonFiniteError,
     PeerLostError,
     PreflightError,
@@ -38,3 +39,9 @@ NOT_SUBMITTED = "not submitted"
 LAUNCHER_ENDED = "launcher ended"
 REQUEUED = "requeued"
 """Slurm started the job again, and nothing tells why."""
+
+
+def name_error(cause: str, sentence: str) -> UserError:
+    """The error whose exit code says of a training what the same fault says before it: 2 a file or key, 4 the disk."""
+    kinds: dict[str, type[UserError]] = {CONFIGURATION: ConfigError, STORAGE: StorageError}
+    return kinds.get(cause, TrainingError)(sentence)

@@ -22,6 +22,7 @@ from neox_train.cluster.log_words import heed_log, tells_of_error
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.rank_record import list_starts, log_file, read_beginnings, read_records
 from neox_train.cluster.reporter import Reporter
+from neox_train.cluster.start_note import read_start_note
 from neox_train.cluster.starts import describe_starts
 from neox_train.cluster.stop_signals import StopSignals
 from neox_train.config.layout import RunFolder
@@ -45,6 +46,7 @@ class Follower:
     _told: tuple[str, str] = ("", "")
     _starts_seen: int = 0
     _beginnings_seen: int = 0
+    _start_told: int = -1
     _tail: MetricsTail = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,9 +82,11 @@ class Follower:
             self._told = (state.phase, state.word)
             self._note_beginning()
             self._note_starts(is_over=False)
+            self._tell_start()
             if ending := self._look_for_end(state):
                 self._tail.read(self.train_iters)
                 self._note_starts(is_over=ending.outcome != DETACHED)
+                self._tell_start()
                 self._quote_failing_rank(ending)
                 return ending
             self.signals.pause(self.job.poll_seconds)
@@ -168,6 +172,14 @@ class Follower:
                 f"start {start['start'] + 1} of job {job.job_id} ended: {start['cause']}, {start['reason']}"
             )
         self.ledger.update(self.ledger.attempts[-1], starts=tuple(starts))
+
+    def _tell_start(self) -> None:
+        """Say once a start what rank 0 says of it: a checkpoint that was passed over is nobody's secret."""
+        note = read_start_note(self.job.folder, self.job.job_id)
+        if note is not None and note[0] > self._start_told:
+            self._start_told, sentences = note
+            for sentence in sentences:
+                self.reporter.say(sentence)
 
     def _quote_failing_rank(self, ending: Ending) -> None:
         if ending.outcome in (FINISHED, STOPPED, CANCELLED, DETACHED) or not ending.retry:

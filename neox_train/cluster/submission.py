@@ -25,7 +25,7 @@ from neox_train.cluster.other import follow_other
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.restart import counts_as_restart, reason_to_give_up
-from neox_train.cluster.resumable import require_resumable
+from neox_train.cluster.resumable import require_start
 from neox_train.cluster.stop_signals import StopSignals
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
@@ -77,7 +77,7 @@ def accept_config(run: RunFolder, cluster: Cluster, nodes: int, config: NeoxConf
     number of processes is another, LockHeldError where another process trains the run with another configuration.
     """
     _require_size(Training(run, cluster, nodes, config))
-    require_resumable(run, config)
+    require_start(run, config)
     write_run_config(run, config)
 
 
@@ -156,7 +156,7 @@ def _train(training: Training, reporter: Reporter, reason: str) -> None:
                 raise StoppedError(word_stop(run, config, job, attempt, ending), signals.number)
             give_up = _reason_to_stop(training, ending, attempt.last_step, furthest, restarts)
             if give_up:
-                raise TrainingError(word_ending(run, config, job, attempt, ending, give_up))
+                raise causes.name_error(ending.cause, word_ending(run, config, job, attempt, ending, give_up))
             restarts += counts_as_restart(ending, last_step=attempt.last_step, furthest_step=furthest)
             reason = f"{ending.reason}; started again"
 
@@ -170,7 +170,7 @@ def _attach(run: RunFolder, config: NeoxConfig, reporter: Reporter) -> None:
         job, attempt, ending = _follow(run, config, ledger, *found, reporter, signals)
         if ending.outcome != FINISHED:
             remedy = f"{run.training_command} continues it" if ending.retry else "nothing is submitted"
-            raise TrainingError(word_ending(run, config, job, attempt, ending, remedy))
+            raise causes.name_error(ending.cause, word_ending(run, config, job, attempt, ending, remedy))
 
 
 def _follow(

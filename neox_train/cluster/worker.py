@@ -24,6 +24,7 @@ from neox_train.cluster.rank_signals import install_handlers, signal_seen
 from neox_train.cluster.rendezvous import agree_on_address, find_address
 from neox_train.cluster.requeue import ask_job, requeue_job, why_stopped
 from neox_train.cluster.start_limit import require_progress
+from neox_train.cluster.start_note import write_start_note
 from neox_train.cluster.topology import tell_topology
 from neox_train.cluster.transport import transport_variables, watches_transport
 from neox_train.config.layout import RunFolder
@@ -114,7 +115,12 @@ def _train(run: RunFolder, job: submitit.JobEnvironment, record: RankRecord) -> 
         from neox_train.training.entry import train_rank
 
         after_start = (lambda: require_network(note, folder)) if note else None
-        return FINISHED if train_rank(str(run.path), after_start=after_start) == FINISHED else STOPPED
+
+        def tell_start(sentences: list[str]) -> None:
+            write_start_note(folder, job_id, start, sentences)
+
+        outcome = train_rank(str(run.path), after_start=after_start, tell_start=tell_start)
+        return FINISHED if outcome == FINISHED else STOPPED
 
 
 def _count_nodes() -> int:

@@ -37,12 +37,18 @@ if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
 
 
-def train_rank(run_folder: str, *, after_start: Callable[[], None] | None = None) -> str:
+def train_rank(
+    run_folder: str,
+    *,
+    after_start: Callable[[], None] | None = None,
+    tell_start: Callable[[list[str]], None] | None = None,
+) -> str:
     """Train or resume the run in ``run_folder`` as one rank: ``finished``, or ``stopped`` after a save.
 
     RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say which rank; without them it trains alone. The
-    caller holds the run's lock; ``after_start`` is called once the process group has formed. A run that is already
-    trained only gets its finished.json again. Raises UserErrors, the same on every rank where the ranks agreed on it.
+    caller holds the run's lock; ``after_start`` is called once the process group has formed, ``tell_start`` on rank 0
+    with what a person should know of where it starts. A run that is already trained only gets its
+    finished.json again. Raises UserErrors, the same on every rank where the ranks agreed on it.
     """
     watch_launcher()
     if threads := os.environ.get("OMP_NUM_THREADS"):
@@ -57,7 +63,7 @@ def train_rank(run_folder: str, *, after_start: Callable[[], None] | None = None
     with explain_failures(context):
         if after_start is not None:
             after_start()
-        outcome = _train(run, config, context)
+        outcome = _train(run, config, context, tell_start)
     leave_at_exit()
     return outcome
 
@@ -70,11 +76,15 @@ def read_config(run: RunFolder) -> NeoxConfig:
     return config
 
 
-def _train(run: RunFolder, config: NeoxConfig, context: RankContext) -> str:
+def _train(
+    run: RunFolder, config: NeoxConfig, context: RankContext, tell_start: Callable[[list[str]], None] | None
+) -> str:
     data = TrainingData.open(config)
     config = config.with_vocab_size(data.vocab_size)
     digests = {"config": config.training_digest(), **data.digests}
     start = choose_start(config, run, digests)
+    if tell_start is not None and context.is_main:
+        tell_start(start.describe())
     checkpoint = start.folder
     if start.step < last_step(config):
         loop = _prepare(run, config, context, data, digests, start)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from neox_train.checkpoint.agreement import choose_checkpoint_together
 from neox_train.checkpoint.choice import choose_checkpoint
 from neox_train.checkpoint.manifest import read_manifest
-from neox_train.checkpoint.resume import check_resume
+from neox_train.checkpoint.resume import check_resume, other_root, word_missing
 from neox_train.config.layout import RunFolder
 from neox_train.config.variables import allowed_changes
 from neox_train.errors import CheckpointError
@@ -27,6 +27,10 @@ class Start:
     step: int
     notices: list[str]
 
+    def describe(self) -> list[str]:
+        """The notices, then the checkpoint; nothing of a start at step 0 without any."""
+        return self.notices + ([f"going on from {self.folder}"] if self.folder else [])
+
 
 def checkpoint_root(config: NeoxConfig, run: RunFolder) -> Path:
     """Folder of the step folders: ``save``, else the run's own."""
@@ -41,15 +45,12 @@ def choose_start(config: NeoxConfig, run: RunFolder, digests: dict[str, str]) ->
     """
     root = checkpoint_root(config, run)
     folder, skipped = choose_checkpoint_together(root)
-    if folder is None and config.load and Path(config.load).absolute() != root.absolute():
+    if folder is None and (other := other_root(config, root)) is not None:
         # Another run's folder: it is read and never cleaned.
-        other = Path(config.load)
         folder, found = run_on_main(lambda: choose_checkpoint(other))
         skipped = [*skipped, *found]
         if folder is None:
-            raise CheckpointError(
-                f"`load: {other}` holds no complete checkpoint; correct the path, or remove the key to start at step 0"
-            )
+            raise CheckpointError(word_missing(config))
     notices = [f"checkpoint {path} skipped: {reason}" for path, reason in skipped]
     if folder is None:
         return Start(None, 0, notices)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from neox_train.cluster.completion import lost_checkpoint_notice, read_finished, unfinished_reason
-from neox_train.cluster.resumable import require_resumable
+from neox_train.cluster.resumable import require_resumable, require_start
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.config.load import load_config
 from neox_train.config.schema import NeoxConfig
@@ -83,3 +83,18 @@ def test_without_a_whole_export_a_lost_checkpoint_is_trained_again(
     (run.path / lost).unlink()
     assert unfinished_reason(run, config, deep=True) == "its checkpoint step_00000020 is gone"
     assert lost_checkpoint_notice(run, read_finished(run) or {}) is None
+
+
+def test_what_load_names_must_be_there_when_the_training_starts(
+    run: RunFolder, config: NeoxConfig, tmp_path: Path
+) -> None:
+    nowhere = with_changes(run, load=str(tmp_path / "nowhere"), save=str(tmp_path / "new"))
+    require_resumable(run, nowhere)
+    with pytest.raises(CheckpointError, match=r"`load: .*nowhere` holds no complete checkpoint"):
+        require_start(run, nowhere)
+    other = with_changes(run, load=str(run.checkpoints), save=str(tmp_path / "new"))
+    require_start(run, other)
+    with pytest.raises(CheckpointError, match="--allow-change weight_decay"):
+        require_start(run, with_changes(run, load=other.load, save=other.save, weight_decay=0.3))
+    # A run that has begun goes on from its own.
+    require_start(run, with_changes(run, load=str(tmp_path / "nowhere")))

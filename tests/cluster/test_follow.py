@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from neox_train.cluster.jobs import ENDED, PENDING, JobState
 from neox_train.cluster.ledger import RUNNING, Attempt, Ledger
 from neox_train.cluster.rank_record import FINISHED, RankRecord, record_file
 from neox_train.cluster.reporter import Reporter
+from neox_train.cluster.start_note import write_start_note
 from neox_train.cluster.stop_signals import StopSignals
 from neox_train.config.layout import RunFolder
 from neox_train.errors import StorageError
@@ -82,6 +84,20 @@ def test_steps_are_counted_by_the_clock_of_the_ranks(tmp_path: Path, offset_seco
         follower = Follower(run, QueuedJob(tmp_path / "logs"), ledger, 20, Reporter("a"), signals)  # type: ignore[arg-type]
         follower.follow()
     assert follower.steps == (2, 5)
+
+
+def test_what_rank_0_says_of_a_start_is_told_once(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    ledger = Ledger(run.ledger)
+    ledger.add(Attempt(1, "a-1", "slurm", "login", 1, 2, "logs/attempt-0001", 1000.0, state=RUNNING, job_id="17"))
+    job = QueuedJob(tmp_path / "logs")
+    for start in (0, 1):
+        write_start_note(job.folder, "17", start, [f"checkpoint step_{start} skipped: torn"])
+    stream = io.StringIO()
+    with StopSignals() as signals:
+        Follower(run, job, ledger, 20, Reporter("a", stream), signals).follow()  # type: ignore[arg-type]
+    for start in (0, 1):
+        assert stream.getvalue().count(f"a: checkpoint step_{start} skipped: torn\n") == 1
 
 
 class LocalRanks(QueuedJob):

@@ -76,8 +76,12 @@ def test_killed_rank_killed_launcher_second_launcher_and_a_stop(
     assert describe_run(run).state == "stopped"
     assert (run.checkpoints / f"step_{stopped_at:08}" / "manifest.json").is_file()
 
+    torn = run.checkpoints / f"step_{STEPS - 1:08}"
+    torn.mkdir()
     code, text = start_training(run, dataset).wait()
     assert code == 0, text
+    assert f"checkpoint {torn} skipped: " in text
+    assert f"going on from {run.checkpoints / f'step_{stopped_at:08}'}" in text
     assert [attempt["state"] for attempt in attempts(run)] == ["failed", "lost", "stopped", "finished"]
     assert "rank 1" in attempts(run)[0]["reason"]
     assert attempts(run)[3]["first_step"] == stopped_at + 1
