@@ -13,6 +13,8 @@ from neox_train.config.zeropp import list_quantised
 if TYPE_CHECKING:
     from neox_train.config.cluster import Cluster
 
+TE_LAYER_KEYS = ("te_mha", "te_layernorm_mlp", "te_columnparallel", "te_rowparallel")
+"""Keys that put Transformer Engine's layers in the place of plain ones."""
 HOST_OPTIMIZERS = ("cpu_adam", "cpu_torch_adam")
 """Optimizers for weights in host memory: those of a training on CPUs."""
 
@@ -47,12 +49,7 @@ def _require_cpu(config: NeoxConfig, cluster: Cluster) -> None:
             f"FP8 needs a GPU, '{cluster.name}' has CPUs; remove {_name_switch(config)}", _name_switch(config)
         )
     if uses_transformer_engine(config):
-        raise ConflictError(
-            f"Transformer Engine needs a GPU, '{cluster.name}' has CPUs; set te_mha, te_layernorm_mlp, "
-            "te_columnparallel and te_rowparallel to false (the checkpoints are the same)",
-            "te_mha",
-            "te_layernorm_mlp",
-        )
+        raise _refuse_transformer_engine(config, cluster)
 
     if quantised := list_quantised(config):
         raise ConflictError(
@@ -63,6 +60,17 @@ def _require_cpu(config: NeoxConfig, cluster: Cluster) -> None:
         raise ConflictError(
             f"paged optimizer states need a GPU, '{cluster.name}' has CPUs; remove bnb_paged", "bnb_paged"
         )
+
+
+def _refuse_transformer_engine(config: NeoxConfig, cluster: Cluster) -> ConflictError:
+    keys = {name: "false" for name in TE_LAYER_KEYS if getattr(config, name)}
+    if config.norm.startswith("te_"):
+        keys["norm"] = config.norm.removeprefix("te_")
+    written = ", ".join(f"{name}: {config.norm if name == 'norm' else 'true'}" for name in keys)
+    remedy = ", ".join(f"{name}: {value}" for name, value in keys.items())
+    return ConflictError(
+        f"Transformer Engine needs a GPU, '{cluster.name}' has CPUs; instead of {written} set {remedy}", *keys
+    )
 
 
 def _require_gpu(config: NeoxConfig, cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from neox_train.config.compression import list_compression_problems, list_sparse_problems
 from neox_train.config.conflict import name_places
 from neox_train.config.fp8 import uses_transformer_engine
-from neox_train.config.hardware import require_hardware
+from neox_train.config.hardware import TE_LAYER_KEYS, require_hardware
 from neox_train.config.implementations import Implementations
 from neox_train.config.keys import is_inactive, is_off, read_remedy, read_status
 from neox_train.config.offload import list_offload_problems
@@ -193,9 +193,8 @@ def _list_transformer_engine(config: NeoxConfig) -> list[str]:
 
 def _name_te_layers(config: NeoxConfig) -> list[str]:
     """The keys that ask for Transformer Engine's layers: ``te_mha``, ``norm te_rmsnorm``."""
-    switches = ("te_mha", "te_layernorm_mlp", "te_columnparallel", "te_rowparallel")
     norm = [f"norm {config.norm}"] if config.norm.startswith("te_") else []
-    return [*norm, *(name for name in switches if getattr(config, name))]
+    return [*norm, *(name for name in TE_LAYER_KEYS if getattr(config, name))]
 
 
 def _list_attention(config: NeoxConfig) -> list[str]:

@@ -46,7 +46,12 @@ def test_recipes_of_later_gpus_are_refused_on_earlier_ones() -> None:
 def test_transformer_engine_is_refused_on_cpus_and_runs_in_16_bits_on_an_a100() -> None:
     config = load_tiny(te_mha=True, te_layernorm_mlp=True, precision="bfloat16")
     require_hardware(config, gpus("a100", 8.0))
-    assert "Transformer Engine needs a GPU" in refuse(lambda: require_hardware(config, CPU))
+    assert refuse(lambda: require_hardware(config, CPU)) == (
+        "override te_mha and override te_layernorm_mlp: Transformer Engine needs a GPU, 'local' has CPUs; instead of "
+        "te_mha: true, te_layernorm_mlp: true set te_mha: false, te_layernorm_mlp: false"
+    )
+    norm = load_tiny(norm="te_rmsnorm", precision="bfloat16")
+    assert refuse(lambda: require_hardware(norm, CPU)).endswith("instead of norm: te_rmsnorm set norm: rmsnorm")
 
 
 def test_fp8_parameters_alone_switch_nothing_on() -> None:
