@@ -13,7 +13,10 @@ from neox_train.errors import NotBuiltError
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
 
+Device = Literal["cpu", "cuda"]
+
 _GPU_CHUNK_TOKENS = 8192
+_DEVICES: tuple[Device, ...] = ("cuda", "cpu")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +30,7 @@ class Implementations:
     """Layers recomputed together; 0 where nothing is recomputed beside what compiled layers do by themselves."""
 
     @classmethod
-    def choose(cls, config: NeoxConfig, device: Literal["cpu", "cuda"]) -> Implementations:
+    def choose(cls, config: NeoxConfig, device: Device) -> Implementations:
         """What the keys say, else the fast one on a GPU wherever it applies; NotBuiltError where a key cannot hold."""
         on_gpu = device == "cuda"
         cut = config.model_parallel_size > 1 or config.pipe_parallel_size > 1
@@ -59,6 +62,18 @@ class Implementations:
             loss_chunk_tokens=default_chunk if config.loss_chunk_tokens is None else config.loss_chunk_tokens,
             checkpoint_layers=_choose_checkpoint_layers(config, compiled=compiled),
         )
+
+    @classmethod
+    def require_some(cls, config: NeoxConfig) -> None:
+        """Raise NotBuiltError where the keys hold together on no device."""
+        refusals = []
+        for device in _DEVICES:
+            try:
+                cls.choose(config, device)
+            except NotBuiltError as error:
+                refusals.append(error)
+        if len(refusals) == len(_DEVICES):
+            raise refusals[0]
 
 
 def _choose_checkpoint_layers(config: NeoxConfig, *, compiled: bool) -> int:

@@ -245,7 +245,7 @@ def require_built(config: NeoxConfig, cluster: Cluster | None = None) -> None:
     """Raise NotBuiltError, one sentence naming every key, when the configuration needs what is not built.
 
     With a cluster also ConfigError when its device cannot run the configuration, and NotBuiltError where the keys of
-    speed and recomputation do not hold together there.
+    speed and recomputation do not hold together there; without one where they do on no device.
     """
     problems = [locate_problem(config, problem) for problem in list_unsupported(config)]
     if problems:
@@ -253,3 +253,5 @@ def require_built(config: NeoxConfig, cluster: Cluster | None = None) -> None:
     if cluster is not None:
         require_hardware(config, cluster)
         Implementations.choose(config, cluster.device)
+    else:
+        Implementations.require_some(config)

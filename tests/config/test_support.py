@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,9 +149,9 @@ def test_a_key_of_speed_that_cannot_hold_is_named_with_file_and_line(tmp_path: P
     file = tmp_path / "more.yml"
     file.write_text("loss_chunk_tokens: 512\nzero_optimization: {stage: 3}\n")
     config = load_config([*TINY, file]).with_vocab_size(300)
-    require_trainable(config)
-    sentence = refuse(lambda: require_trainable(config, Cluster()))
-    assert sentence.startswith(f"{file}, line 1: loss_chunk_tokens is not built with zero_optimization.stage 3")
+    for cluster in (None, Cluster()):
+        sentence = refuse(lambda cluster=cluster: require_trainable(config, cluster))  # type: ignore[misc]
+        assert sentence.startswith(f"{file}, line 1: loss_chunk_tokens is not built with zero_optimization.stage 3")
 
 
 def test_training_needs_a_length() -> None:
@@ -159,3 +160,28 @@ def test_training_needs_a_length() -> None:
 
 def test_with_a_cluster_the_device_is_asked_too() -> None:
     assert "bfloat16" in refuse(lambda: require_trainable(load_tiny(precision="fp16"), Cluster()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (
+            {"model_parallel_size": 2, "partition_activations": True, "checkpoint_in_cpu": True},
+            "checkpoint_in_cpu: true is not built with partition_activations",
+        ),
+        (
+            {"zero_optimization": {"stage": 3}, "checkpoint_granularity": "selective"},
+            "selective is not built with zero_optimization.stage 3",
+        ),
+        ({"zero_optimization": {"stage": 3}, "torch_compile": True}, "torch_compile is not built with"),
+    ],
+)
+def test_what_holds_together_on_no_device_is_refused_without_knowing_one(changes: dict[str, Any], named: str) -> None:
+    config = load_tiny(checkpoint_activations=True, processes=2, **changes)
+    assert named in refuse(lambda: require_trainable(config))
+
+
+def test_what_one_device_can_do_is_not_refused_without_knowing_one() -> None:
+    # Recomputes beside eager layers, as on CPUs; compiled ones do it by themselves.
+    keys = {"checkpoint_activations": True, "checkpoint_granularity": "selective", "checkpoint_num_layers": 2}
+    require_trainable(load_tiny(**keys))
