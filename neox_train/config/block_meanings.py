@@ -23,7 +23,7 @@ MEANINGS: dict[str, str] = {
     "optimizer.params.torch_adam": "Take torch's Adam in place of a fused one.",
     "optimizer.params.freeze_step": "Steps with whole gradients before signs are sent.",
     "optimizer.params.var_freeze_step": "Steps with whole gradients before signs are sent, and second moments stay.",
-    "optimizer.params.var_update_scaler": "Steps between the first updates of the second moments; the spacing doubles.",
+    "optimizer.params.var_update_scaler": "Updates of the second moments after which their spacing doubles.",
     "optimizer.params.local_step_scaler": "Steps after which the spacing of exchanges doubles.",
     "optimizer.params.local_step_clipper": "Largest spacing of exchanges, in steps.",
     "optimizer.params.max_coeff": "Largest trust ratio of a tensor.",

@@ -6,6 +6,7 @@ from neox_train.config.annotations import find_annotation, list_names
 from neox_train.config.block_meanings import FREE_NAMES
 from neox_train.config.block_table import read_block_entry
 from neox_train.config.key_table import read_entry
+from neox_train.config.nearest import ask_nearest
 from neox_train.config.retired import RETIRED
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.config.validation import describe_unknown_key
@@ -43,7 +44,10 @@ def explain_key(key: str) -> str:
 def _explain_inner(path: list[str]) -> str:
     name = ".".join(path)
     if name not in FREE_NAMES and find_annotation(NeoxKeys, path) is None:
-        known = list_names(NeoxKeys, path[:-1])
+        known, read = list_names(NeoxKeys, path[:-1]), _list_inner(path[:-1])
+        if not known and read:
+            near = ask_nearest(path[-1], read)
+            raise ConfigError(f"{name} is not read; what is read of {'.'.join(path[:-1])}: {', '.join(read)}{near}")
         if not known and path[0] in NeoxKeys.model_fields:
             raise ConfigError(f"{name}: the names inside {path[0]} are not listed; explain {path[0]}")
         raise ConfigError(describe_unknown_key(name, known))

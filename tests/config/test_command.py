@@ -178,6 +178,9 @@ def test_explain_an_unknown_key() -> None:
         ("zero_optimization.stages", "did you mean stage?"),
         ("activation_checkpointing.profile", "explain activation_checkpointing"),
         ("seed.x", "explain seed"),
+        ("sparsity_config.blok", "is not read; what is read of sparsity_config: block, "),
+        ("sparsity_config.blok", "; did you mean block?"),
+        ("zero_optimization.offload_param.devic", "device, pin_memory; did you mean device?"),
     ],
 )
 def test_explain_an_unknown_name_inside_a_block(key: str, words: str) -> None:
