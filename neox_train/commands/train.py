@@ -55,7 +55,7 @@ def train(
     from neox_train.config.merge import parse_override
     from neox_train.config.run import resolve_files
     from neox_train.config.support import require_trainable
-    from neox_train.data.vocabulary import find_vocab_size
+    from neox_train.data.vocabulary import find_vocab_size, list_unread
 
     allow_changes(allow_change or [])
     facts = _local_cluster(cluster, processes)
@@ -68,7 +68,7 @@ def train(
         "load": config.load or config.save or str(folder.checkpoints),
     }
     config = resolve_files(files, facts, overrides={**overrides, **own})
-    for sentence in [*config.notices, *_tell_crowding(facts)]:
+    for sentence in [*config.notices, *list_unread(config), *_tell_crowding(facts)]:
         typer.echo(f"note: {sentence}", err=True)
     command = _same_command(files, folder, processes, cluster, override or [], force)
     # While the files and lines that the keys were written on are known; a refusal leaves the run's folder as it is.

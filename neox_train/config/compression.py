@@ -54,7 +54,7 @@ def list_candidates(config: NeoxConfig) -> list[str]:
 
 def list_compression_problems(config: NeoxConfig) -> list[str]:
     """One phrase, with the remedy, for each key that the chosen compression does not go with."""
-    chosen = f"gradient_compression: {config.gradient_compression}"
+    chosen = _name_choice(config)
     if config.gradient_compression in ("bf16", "fp16"):
         return _list_rival_formats(config, chosen)
     if config.gradient_compression == "none":
@@ -73,9 +73,17 @@ def list_compression_problems(config: NeoxConfig) -> list[str]:
         hindrances["communication_data_type (remove it)"] = config.communication_data_type not in (None, "fp32")
     if uses_one_bit(config):
         # Once it compresses, every rank steps on its own gradients: a common norm is never known.
-        hindrances["gradient_clipping above 0 (set 0.0)"] = config.gradient_clipping > 0
+        default = "" if "gradient_clipping" in config.places else f", {config.gradient_clipping} by default,"
+        hindrances[f"gradient_clipping above 0{default} (set 0.0)"] = config.gradient_clipping > 0
         hindrances["use_mup (set it to false)"] = config.use_mup
     return [f"{chosen} with {name}" for name, is_set in hindrances.items() if is_set]
+
+
+def _name_choice(config: NeoxConfig) -> str:
+    """The choice under the key that was written for it."""
+    if uses_one_bit(config) and "gradient_compression" not in config.places:
+        return f"optimizer.type: {(config.optimizer or {}).get('type')}"
+    return f"gradient_compression: {config.gradient_compression}"
 
 
 def list_sparse_problems(config: NeoxConfig) -> list[str]:

@@ -27,6 +27,7 @@ def list_notices(config: NeoxConfig, written: NeoxKeys) -> list[str]:
         *_note_unreached(config),
         *note_sizes(config),
         *_note_whole_steps(config),
+        *_note_blend(config),
         *_note_offloaded_sums(config),
     ]
 
@@ -108,6 +109,14 @@ def _note_unreached(config: NeoxConfig) -> list[str]:
             f"{config.places['extra_save_iters']}: extra_save_iters {', '.join(map(str, beyond))} lie beyond "
             f"train_iters {config.train_iters} and are not reached"
         )
+    key, start = _find_compression_start(config)
+    if start is not None and config.train_iters is not None and start >= config.train_iters:
+        place = config.places.get(key)
+        sentences.append(
+            (f"{place}: " if place else "")
+            + f"gradient_compression {config.gradient_compression} would begin after step {start} ({key}), "
+            f"train_iters is {config.train_iters}: all gradients travel whole"
+        )
     together = config.checkpoint_num_layers
     if config.checkpoint_activations and together > config.num_layers and "checkpoint_num_layers" in config.places:
         sentences.append(
@@ -115,6 +124,23 @@ def _note_unreached(config: NeoxConfig) -> list[str]:
             f"{config.num_layers}: all layers are recomputed together"
         )
     return sentences
+
+
+def _find_compression_start(config: NeoxConfig) -> tuple[str, int | None]:
+    """The key that says after which step the chosen compression begins, and that step; None where there is none."""
+    if config.gradient_compression == "powersgd":
+        return "powersgd_start_step", config.powersgd_start_step
+    if config.gradient_compression == "local_update":
+        return "local_update_start_step", choose_local_update(config).start_step
+    return "", None
+
+
+def _note_blend(config: NeoxConfig) -> list[str]:
+    """What is left for ``data_path`` beside a blend."""
+    if not config.data_path or config.train_data_paths is None or "data_path" not in config.places:
+        return []
+    rest = "the tokenizer" + ("" if config.valid_data_paths or not config.eval_iters else " and the validation")
+    return [f"{config.places['data_path']}: data_path gives {rest}; the training reads train_data_paths"]
 
 
 def _note_whole_steps(config: NeoxConfig) -> list[str]:
@@ -125,6 +151,8 @@ def _note_whole_steps(config: NeoxConfig) -> list[str]:
     if method != "local_update":
         return []
     chosen = choose_local_update(config)
+    if config.train_iters is not None and chosen.start_step >= config.train_iters:
+        return []
     return [
         f"gradient_compression {method}: whole gradients for {chosen.start_step} steps, then an outer step every "
         f"{chosen.every} (lr {config.local_update_lr:g}, momentum {chosen.momentum:g})"

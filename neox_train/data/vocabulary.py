@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neox_train.config.conflict import name_places
+from neox_train.config.layout import DatasetFolder
 from neox_train.data.identity import main_path
 from neox_train.data.manifest import Manifest, load_manifest
 from neox_train.data.pair_files import is_pair
@@ -39,6 +40,17 @@ def find_vocab_size(config: NeoxConfig) -> int:
         f"`data_path` {path} names .bin/.idx files, which do not say how many token ids there are",
         "set `vocab_file` to their tokenizer.json, or `vocab_size`",
     ).vocab_size
+
+
+def list_unread(config: NeoxConfig) -> list[str]:
+    """A sentence where ``vocab_file`` is another file than the tokenizer that a dataset folder brings with it."""
+    folder = Path(main_path(config))
+    own = DatasetFolder(folder).tokenizer
+    if not config.vocab_file or is_pair(folder) or Path(config.vocab_file).absolute() == own.absolute():
+        return []
+    place = name_places(config.places, "vocab_file")
+    sentence = f"vocab_file {config.vocab_file} is not read: the dataset {folder} brings its tokenizer"
+    return [f"{place}: {sentence}" if place else sentence]
 
 
 def _load_located(config: NeoxConfig, path: Path) -> Manifest:

@@ -144,6 +144,9 @@ def test_local_updates_have_twenty_outer_steps_and_momentum_for_so_many(
 def test_clipping_by_a_norm_that_no_rank_knows_is_refused() -> None:
     (problem,) = list_unsupported(load_tiny(gradient_compression="onebit_adam", gradient_clipping=1.0))
     assert "gradient_clipping above 0 (set 0.0)" in problem
+    by_type = {"optimizer": {"type": "OneBitAdam", "params": {"lr": 1e-3}}}
+    (problem,) = list_unsupported(load_tiny(**by_type))
+    assert problem == "optimizer.type: OneBitAdam with gradient_clipping above 0, 1.0 by default, (set 0.0)"
 
 
 @pytest.mark.parametrize(

@@ -62,3 +62,24 @@ def test_an_mlp_narrower_than_the_model_is_told(keys: dict[str, object], width: 
         text.startswith(f"override {key}: the MLP is {width} wide, narrower than hidden_size 64") for text in notices
     ), notices
     assert not any("narrower" in text for text in load_tiny(intermediate_size=64).notices)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"gradient_compression": "powersgd", "powersgd_start_step": 20}, "would begin after step 20"),
+        ({"gradient_compression": "local_update", "local_update_start_step": 99}, "would begin after step 99"),
+    ],
+)
+def test_a_compression_that_never_begins_is_told(changes: dict[str, object], told: str) -> None:
+    notices = load_tiny(**changes, train_iters=20).notices
+    assert [told in notice and "all gradients travel whole" in notice for notice in notices].count(True) == 1
+    assert not any("an outer step every" in notice for notice in notices)
+    assert not any("would begin" in notice for notice in load_tiny(**changes, train_iters=200).notices)
+
+
+def test_what_data_path_does_beside_a_blend_is_told() -> None:
+    blend = {"train_data_paths": ["a", "b"], "train_data_weights": [1, 2]}
+    (notice,) = [notice for notice in load_tiny(data_path="c", **blend).notices if "train_data_paths" in notice]
+    assert notice.endswith("data_path gives the tokenizer and the validation; the training reads train_data_paths")
+    assert not any("the training reads" in notice for notice in load_tiny(data_path="c").notices)
