@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from neox_train.data import limits
@@ -20,6 +20,11 @@ class Batch:
     documents: list[Document] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
     num_bytes: int = 0
+
+    def without(self, refused: Collection[int]) -> Batch:
+        """The batch without the documents at these places; its bytes stay what was read."""
+        kept = [place for place in range(len(self.documents)) if place not in refused]
+        return Batch([self.documents[place] for place in kept], [self.splits[place] for place in kept], self.num_bytes)
 
 
 @dataclass(frozen=True, slots=True)

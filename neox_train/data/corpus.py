@@ -39,7 +39,7 @@ def read_documents(source: SourceSpec, files: Sequence[SourceFile], tally: Tally
         seen = set()
     total = 0
     documents = _read_files(source, files, tally)
-    for document in mend_documents(documents) if source.ftfy else documents:
+    for document in mend_documents(documents, tally) if source.ftfy else documents:
         if not document.num_bytes:
             tally.empty_documents += 1
             continue

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from neox_train.data import limits
-from neox_train.data.documents import AnyDocument
+from neox_train.data.documents import AnyDocument, UnfitDocumentError
 from neox_train.data.tokenizer_formats import PATTERNS
-from neox_train.errors import DataError
 
 _WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 _OTHERS = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -50,7 +49,7 @@ def can_cut(tokenizer_json: str) -> bool:
 def cut_document(document: AnyDocument) -> Iterator[str]:
     """The document's text in pieces of about limits.PIECE_CHARACTERS, cut by the rule.
 
-    Raises DataError where more than limits.MAX_UNCUT_BYTES characters lie between two places.
+    Raises UnfitDocumentError where more than limits.MAX_UNCUT_BYTES characters lie between two places.
     """
     waiting: list[str] = []
     size = 0
@@ -69,7 +68,7 @@ def cut_document(document: AnyDocument) -> Iterator[str]:
             start = place
         waiting, size = [text[start:]], len(text) - start
         if size > limits.MAX_UNCUT_BYTES:
-            raise DataError(
+            raise UnfitDocumentError(
                 f"{document.place}: more than {limits.MAX_UNCUT_BYTES} characters without a space or line end behind a "
                 "letter, where a long text could be cut for the tokenizer; split the document"
             )

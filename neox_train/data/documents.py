@@ -50,6 +50,10 @@ def count_utf8_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8"))
 
 
+class UnfitDocumentError(DataError):
+    """A document that the dataset's tokenizer does not encode; where errors are skipped it alone is left out."""
+
+
 @dataclass
 class Tally:
     """Counts of what the readers left out."""
@@ -69,6 +73,11 @@ class Tally:
         self.skipped += 1
         if len(self.samples) < _MAX_SAMPLES:
             self.samples.append(sentence)
+
+    def add_skipped(self, other: Tally) -> None:
+        """Count what another tally skipped too."""
+        self.skipped += other.skipped
+        self.samples.extend(other.samples[: _MAX_SAMPLES - len(self.samples)])
 
     def dropped(self) -> Dropped:
         """The counts as the manifest keeps them."""

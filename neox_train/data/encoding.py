@@ -12,6 +12,8 @@ from typing import Literal
 import numpy as np
 
 from neox_train.data.batches import Batch, LongBatch, make_batches
+from neox_train.data.coverage import Coverage
+from neox_train.data.documents import Tally, UnfitDocumentError
 from neox_train.data.encoded import ClosedBatch, EncodedBatch, close_documents
 from neox_train.data.fast_encoder import FastEncoder, InexactEncodingError
 from neox_train.data.long_encoding import LongEncoder
@@ -66,7 +68,7 @@ def _write_splits(
     tokenizer_sha256: str,
     shard_path: Callable[[str, int], Path],
 ) -> tuple[dict[str, Split], Dropped]:
-    """One pass; documents that give no token count as empty."""
+    """One pass; documents that give no token count as empty, those that the tokenizer does not fit as skipped."""
     writers = {
         name: SplitWriter(
             lambda index, name=name: shard_path(name, index),  # type: ignore[misc]
@@ -78,16 +80,22 @@ def _write_splits(
     }
     dtype = store_dtype(tokenizer.vocab_size)
 
-    def encode_batch(batch: Batch | LongBatch) -> ClosedBatch | None:
+    def encode_batch(batch: Batch | LongBatch) -> _Closed | None:
         """None for a long document, which is encoded piece by piece while it is written."""
         if isinstance(batch, LongBatch):
             return None
+        refused = _find_unfit(batch, coverage, tokenizer.name)
+        if refused:
+            batch = batch.without(refused)
         encoded = encode([document.text for document in batch.documents])
-        return close_documents(encoded, tokenizer.eod_id, dtype)
+        return _Closed(batch, close_documents(encoded, tokenizer.eod_id, dtype), list(refused.values()))
 
     documents, tally = corpus.read()
-    long_encoder = LongEncoder(tokenizer, encode)
+    coverage = Coverage(tokenizer.to_json())
+    long_encoder = LongEncoder(tokenizer, encode, coverage)
     without_token = 0
+    # One of its own: until the last document is read the other belongs to the thread that reads.
+    unfit = Tally(skip_errors=tally.skip_errors)
     try:
         # Reading, encoding and writing go on side by side; a second batch is at work where the first leaves cores idle.
         with (
@@ -99,18 +107,41 @@ def _write_splits(
             for batch, closed in results:
                 if isinstance(batch, LongBatch):
                     pieces = long_encoder.encode(batch.document)
-                    without_token += not writers[batch.split].append_pieces(pieces, batch.num_bytes)
+                    try:
+                        without_token += not writers[batch.split].append_pieces(pieces, batch.num_bytes)
+                    except UnfitDocumentError as error:
+                        unfit.reject(str(error))
                 else:
                     assert closed is not None
-                    without_token += len(batch.documents) - len(closed.lengths)
-                    _append(batch, closed, writers)
+                    for sentence in closed.unfit:
+                        unfit.reject(sentence)
+                    without_token += len(closed.batch.documents) - len(closed.tokens.lengths)
+                    _append(closed.batch, closed.tokens, writers)
                 advance(batch.num_bytes)
-        # Only now: until here the tally belongs to the thread that reads.
         tally.empty_documents += without_token
+        tally.add_skipped(unfit)
         return {name: writer.finish() for name, writer in writers.items()}, tally.dropped()
     finally:
         for writer in writers.values():
             writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    batch: Batch
+    """The documents that were encoded."""
+    tokens: ClosedBatch
+    unfit: list[str]
+    """Why each of the others was not."""
+
+
+def _find_unfit(batch: Batch, coverage: Coverage, tokenizer_name: str) -> dict[int, str]:
+    """Why documents of a batch would lose text, by their place in it."""
+    return {
+        place: f"{document.place}: {reason}"
+        for place, document in enumerate(batch.documents if coverage.can_lose else ())
+        if (reason := coverage.explain_loss([document.text], tokenizer_name))
+    }
 
 
 def _append(batch: Batch, closed: ClosedBatch, writers: dict[str, SplitWriter]) -> None:

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from neox_train.data import limits
-from neox_train.data.documents import AnyDocument, Document, LongDocument, count_utf8_bytes
+from neox_train.data.documents import AnyDocument, Document, LongDocument, Tally, count_utf8_bytes
 from neox_train.errors import DataError
 
 
-def mend_documents(documents: Iterable[AnyDocument]) -> Iterator[Document]:
-    """Yield every document with its text mended; raises DataError where ftfy is not installed or a text too long.
+def mend_documents(documents: Iterable[AnyDocument], tally: Tally) -> Iterator[Document]:
+    """Yield every document with its text mended; raises DataError where ftfy is not installed.
 
+    A text that is too long is rejected.
     ftfy decides by what it saw before in the text: mending piece by piece would not be mending the whole.
     """
     fix_text = _find_ftfy()
     for document in documents:
         if isinstance(document, LongDocument):
-            raise DataError(
+            tally.reject(
                 f"{document.place}: `source.ftfy` cannot mend a text of {document.num_bytes} bytes, up to "
                 f"{limits.LONG_DOCUMENT_BYTES} are; split the document or remove the key"
             )
+            continue
         text = fix_text(document.text)
         yield document._replace(text=text, num_bytes=count_utf8_bytes(text))
 

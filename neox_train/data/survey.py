@@ -10,7 +10,7 @@ from neox_train.data import limits
 from neox_train.data.corpus import make_tally, read_documents
 from neox_train.data.cutting import cut_document
 from neox_train.data.dataset_tokenizer import place_tokenizer
-from neox_train.data.documents import AnyDocument, Tally
+from neox_train.data.documents import AnyDocument, Tally, UnfitDocumentError
 from neox_train.data.progress import show_progress
 from neox_train.data.sources import SourceFile
 from neox_train.data.splits import KeyCollection, Splitter
@@ -97,9 +97,15 @@ def make_tokenizer(corpus: Corpus, folder: DatasetFolder, report: Callable[[str]
 
 
 def _train_texts(corpus: Corpus, advance: Callable[[int], None]) -> Iterator[str]:
-    for document in corpus.read()[0]:
+    documents, tally = corpus.read()
+    for document in documents:
         advance(document.num_bytes)
         if corpus.splitter.split_of(document.pieces()) == "train":
             # The trainer counts words, and its tokenizer ends words where this cuts: the counts are those of the whole.
             is_long = document.num_bytes > limits.LONG_DOCUMENT_BYTES
-            yield from cut_document(document) if is_long else document.pieces()
+            try:
+                yield from cut_document(document) if is_long else document.pieces()
+            except UnfitDocumentError as error:
+                # Where it is skipped, it is counted when the encoding leaves it out.
+                if not tally.skip_errors:
+                    tally.reject(str(error))

@@ -43,11 +43,15 @@ def _read_rows(
 ) -> Iterator[Document]:
     number = 0
     for columns in table.batches(text_keys):
+        long_rows: dict[int, str] = {}
         for key, column in zip(text_keys, columns, strict=True):
-            _refuse_long_rows(file, column, number, key)
+            long_rows |= _find_long_rows(column, number, key)
         for row in zip(*columns, strict=True):
             number += 1
             place = f"{file.name} row {number}"
+            if number in long_rows:
+                tally.reject(f"{place}: {long_rows[number]}")
+                continue
             texts = []
             for key, value in zip(text_keys, row, strict=True):
                 try:
@@ -63,20 +67,20 @@ def _read_rows(
                 yield from (Document(text, count_utf8_bytes(text), place) for text in texts)
 
 
-def _refuse_long_rows(file: SourceFile, column: Any, rows_before: int, text_key: str) -> None:
+def _find_long_rows(column: Any, rows_before: int, text_key: str) -> dict[int, str]:
+    """What is wrong with the rows whose text is too long, by their number."""
     import numpy as np
     from pyarrow import compute, large_string
 
     values = column.cast(large_string())
     if values.nbytes <= limits.MAX_ROW_BYTES:
-        return
+        return {}
     sizes = compute.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
-    if sizes.max(initial=0) > limits.MAX_ROW_BYTES:
-        row = int(np.argmax(sizes))
-        raise DataError(
-            f"{file.name} row {rows_before + row + 1}: `{text_key}` holds {sizes[row]} bytes, a row's text has up to "
-            f"{limits.MAX_ROW_BYTES}; write documents of that size as text or JSON lines, which are read in pieces"
-        )
+    return {
+        rows_before + row + 1: f"`{text_key}` holds {sizes[row]} bytes, a row's text has up to {limits.MAX_ROW_BYTES}; "
+        "write documents of that size as text or JSON lines, which are read in pieces"
+        for row in np.flatnonzero(sizes > limits.MAX_ROW_BYTES).tolist()
+    }
 
 
 class _Parquet:

@@ -54,7 +54,14 @@ class TextTokenizer:
         return encoded
 
     def _encode_batch(self, texts: list[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        try:
+            return [encoding.ids for encoding in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        except Exception as error:
+            # The library raises plain Exception, for a word that is neither in the vocabulary nor has an unknown token.
+            raise DataError(
+                f"{self.name} does not encode the corpus ({error}); give its model an unknown token that is in its "
+                "vocabulary, or take another tokenizer"
+            ) from error
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """The same as one array."""

@@ -6,6 +6,7 @@ import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from neox_train.data import limits
+from neox_train.data.coverage import Coverage
 from neox_train.data.cutting import _PATTERNS, LETTERS, can_cut, cut_document
 from neox_train.data.documents import Document
 from neox_train.data.long_encoding import LongEncoder
@@ -107,7 +108,7 @@ def test_an_unproved_tokenizer_encodes_up_to_the_limit_whole(small, byte_tokeniz
     content["pre_tokenizer"]["add_prefix_space"] = True
     (tmp_path / "other.json").write_text(json.dumps(content))
     tokenizer = load_tokenizer(tmp_path / "other.json")
-    encoder = LongEncoder(tokenizer, tokenizer.encode)
+    encoder = LongEncoder(tokenizer, tokenizer.encode, Coverage(tokenizer.to_json()))
     (ids,) = encoder.encode(Document("some words", 10, "a.txt"))
     assert ids.tolist() == tokenizer.encode_batch(["some words"])[0]
     with pytest.raises(DataError, match=r"a\.txt: the document has 201 bytes, and .*other\.json is not known to start"):
@@ -116,7 +117,7 @@ def test_an_unproved_tokenizer_encodes_up_to_the_limit_whole(small, byte_tokeniz
 
 def test_a_library_that_cuts_otherwise_is_found_out(small, byte_tokenizer, tmp_path):
     tokenizer = load_tokenizer(byte_tokenizer)
-    encoder = LongEncoder(tokenizer, tokenizer.encode)
+    encoder = LongEncoder(tokenizer, tokenizer.encode, Coverage(tokenizer.to_json()))
     content = json.loads(byte_tokenizer.read_text())
     content["pre_tokenizer"]["add_prefix_space"] = True
     (tmp_path / "other.json").write_text(json.dumps(content))

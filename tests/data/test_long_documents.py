@@ -4,6 +4,9 @@ import bz2
 import gzip
 import json
 import random
+import re
+import subprocess
+import sys
 
 import pytest
 import zstandard
@@ -17,6 +20,7 @@ from neox_train.data.text_file import read_text_file
 from neox_train.data.tokenize import tokenize_dataset
 from neox_train.errors import DataError
 
+from .conftest import left_behind, read_texts
 from .test_cutting import random_text
 
 SPLITS = {"train": 0.5, "validation": 0.25, "test": 0.25}
@@ -170,3 +174,63 @@ def test_a_long_document_has_the_split_of_its_whole_text(tmp_path, low_limits):
         (document,) = read_all(tmp_path / "a.txt", low_limits)
         assert isinstance(document, LongDocument)
         assert splitter.split_of(document.pieces()) == splitter.split_of([text])
+
+
+def test_a_document_that_cannot_be_cut_is_left_out_where_errors_are_skipped(tmp_path, make_spec, folder, low_limits):
+    texts = ["one", "x" * (3 * LONG), "two", BODY]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    low_limits()
+    sentence = r"a\.jsonl line 2: more than 6000 characters without a space .*split the document"
+    with pytest.raises(DataError, match=sentence + r", or set `source\.on_error: skip`$"):
+        tokenize_dataset(make_spec(tmp_path / "a.jsonl"), folder, report=quiet)
+    assert left_behind(folder) == set()
+    spec = make_spec(tmp_path / "a.jsonl", on_error="skip")
+    trained = {"tokenizer": spec.tokenizer.model_validate({"train": "bpe", "vocab_size": 260})}
+    for wanted in (spec, spec.model_copy(update=trained)):
+        skipped = tokenize_dataset(wanted, folder, report=quiet).dropped.skipped
+        assert skipped.count == 1 and re.match(f".*{sentence}$", skipped.samples[0])
+        assert read_texts(folder) == ["one", "two", BODY]
+
+
+def test_what_ftfy_cannot_mend_is_left_out_where_errors_are_skipped(tmp_path, make_spec, folder, low_limits):
+    pytest.importorskip("ftfy")
+    (tmp_path / "a.txt").write_text(BODY)
+    (tmp_path / "b.txt").write_text("one")
+    low_limits()
+    manifest = tokenize_dataset(make_spec(tmp_path / "*.txt", ftfy=True, on_error="skip"), folder, report=quiet)
+    assert manifest.dropped.skipped.count == 1 and read_texts(folder) == ["one"]
+
+
+MEMORY_SCRIPT = """
+import sys
+from pathlib import Path
+from neox_train.config.layout import DatasetFolder
+from neox_train.config.pipeline import DatasetSpec
+from neox_train.data.tokenize import tokenize_dataset
+tokenizer, corpus, folder = sys.argv[1:]
+source = {"kind": "files", "files": [corpus]}
+spec = {"source": source, "tokenizer": {"file": tokenizer}, "splits": {"train": 1, "validation": 0, "test": 0}}
+made = tokenize_dataset(DatasetSpec.model_validate(spec), DatasetFolder(Path(folder)), report=lambda line: None)
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+print(made.splits["train"].tokens, int(peak.split()[1]) * 1024)
+"""
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_memory_does_not_grow_with_the_size_of_a_document(tmp_path, byte_tokenizer, name):
+    line = "some words of a text that goes on and on\n"
+
+    def build(megabytes: int) -> tuple[int, int]:
+        text = line * (megabytes * 1_000_000 // len(line))
+        (tmp_path / name).write_text(text if name == "a.txt" else json.dumps({"text": text}))
+        command = [sys.executable, "-c", MEMORY_SCRIPT, str(byte_tokenizer), str(tmp_path / name)]
+        done = subprocess.run(
+            [*command, str(tmp_path / f"of-{megabytes}")], capture_output=True, text=True, timeout=300, check=True
+        )
+        tokens, peak_bytes = map(int, done.stdout.split())
+        assert tokens == len(text) + 1
+        return tokens, peak_bytes
+
+    small, large = build(24), build(96)
+    assert large[1] - small[1] < 0.5 * (large[0] - small[0]), (small, large)
+    assert large[1] < 1 << 30
