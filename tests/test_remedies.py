@@ -36,6 +36,6 @@ def find_empty_advice(source: str) -> set[tuple[int, str]]:
 
 
 def test_no_remedy_names_a_key_that_is_refused_or_without_effect() -> None:
-    assert find_empty_advice('raise ConfigError(f"{x} is new; set finetune: true")') == {(1, "finetune")}
+    assert find_empty_advice('raise ConfigError(f"{x} is new; set no_load_optim: true")') == {(1, "no_load_optim")}
     wrong = {str(file): found for file in PACKAGE.rglob("*.py") if (found := find_empty_advice(file.read_text()))}
     assert wrong == {}

@@ -20,13 +20,15 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class SavedOwnState:
-    """The own states in a checkpoint of ``ranks`` ranks."""
+    """The own states in a checkpoint of ``ranks`` ranks; without a reader those of a training that only begins."""
 
-    reader: TensorReader
+    reader: TensorReader | None
     ranks: int
 
     def read(self, rank: int) -> Tensors:
         """What ``rank`` had captured; empty where the training had no such state."""
+        if self.reader is None:
+            return {}
         file = name_rank_file(rank)
         keys = [key for key in self.reader.keys(file) if key.startswith(_PREFIX)]
         return {key.removeprefix(_PREFIX): self.reader.read(file, key) for key in keys}

@@ -69,6 +69,33 @@ def restore_checkpoint(folder: Path, *, engine: Any, model: torch.nn.Module, con
     return TrainerState.from_dict(saved["trainer"])
 
 
+def restore_weights(folder: Path, *, engine: Any, model: torch.nn.Module, config: NeoxConfig) -> None:
+    """Load a checkpoint's master weights alone into a fresh engine (collective): what else it has stays as it begins.
+
+    Raises CheckpointError for a checkpoint of another model.
+    """
+    folder = Path(folder)
+    state = open_engine(engine, model)
+    wanted = build_table(Architecture.from_config(config))
+
+    @torch.no_grad()
+    def load() -> None:
+        manifest = read_manifest(folder)
+        check_same_parameters(manifest.parameters, wanted, where=str(folder))
+        with open_tensors(folder) as reader:
+            shards = ShardTable.held_at(state.position, wanted, config)
+            for held in state.held:
+                _fill(held, held.tensor.data, MASTER, shards, reader)
+
+    try:
+        run_together(load)
+    except RanksFailedError as failed:
+        raise failed.failures[0].to_error() from failed
+    state.refresh()
+    if (own := find_own_state(engine)) is not None:
+        own.restore(SavedOwnState(None, state.position.dp_size), get_rank())
+
+
 def _keeps_random_streams(world: World, here: Position) -> bool:
     """Whether a rank's number means the same place: on any number of replicas, or on the very same grid."""
     if (world.tp, world.pp) != (here.tp_size, here.pp_size):

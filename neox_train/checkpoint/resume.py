@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from neox_train.checkpoint.folders import name_step
 from neox_train.checkpoint.manifest import Manifest, ParameterRecord
-from neox_train.checkpoint.table import build_table
+from neox_train.checkpoint.table import build_table, check_same_parameters
 from neox_train.config.architecture import Architecture
 from neox_train.config.decay_span import default_decay_iters, follows_length
 from neox_train.config.digest import BACKENDS
@@ -33,6 +33,15 @@ def other_root(config: NeoxConfig, root: Path) -> Path | None:
 def word_missing(config: NeoxConfig) -> str:
     """The sentence about a ``load`` that leads to no checkpoint."""
     return f"`load: {config.load}` holds no complete checkpoint; correct the path, or remove the key to start at step 0"
+
+
+def check_weights(manifest: Manifest, config: NeoxConfig, digests: Mapping[str, str | None]) -> list[str]:
+    """Notices for a start from a checkpoint's weights alone; CheckpointError where they are another model's."""
+    where = f"`load: {config.load}` ({name_step(manifest.step)})"
+    check_same_parameters(manifest.parameters, build_table(Architecture.from_config(config)), where=where)
+    if manifest.digests.get("tokenizer") == digests.get("tokenizer"):
+        return []
+    return [f"{where} was trained with another tokenizer than this dataset's: its token ids mean other words here"]
 
 
 def check_resume(

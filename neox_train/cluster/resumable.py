@@ -6,7 +6,7 @@ from pathlib import Path
 
 from neox_train.checkpoint.folders import list_steps
 from neox_train.checkpoint.manifest import Manifest, inspect_manifest
-from neox_train.checkpoint.resume import check_resume, other_root, word_missing
+from neox_train.checkpoint.resume import check_resume, check_weights, other_root, word_missing
 from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.variables import allowed_changes
@@ -33,6 +33,9 @@ def require_start(run: RunFolder, config: NeoxConfig) -> None:
         newest = _newest_below(other)
         if newest is None:
             raise CheckpointError(word_missing(config))
+        if config.finetune:
+            check_weights(newest, config, newest.digests)
+            return
     _require_same(newest, config)
 
 

@@ -39,6 +39,9 @@ def resolve_run(
         places=pipeline.find_places(f"runs.{name}.overrides"),
     )
     own = _own_places(name, spec.dataset, Path(results))
+    if document.values.get("finetune") is True:
+        # Whose weights to begin with is the file's to say; afterwards the run goes on from its own checkpoints.
+        del own["load"]
     document, moved = _replace(document, own, "belongs to the run")
     config = _resolve_on(document, cluster, spec.nodes * cluster.processes_per_node)
     if vocab_size is not None:

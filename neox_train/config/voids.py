@@ -149,6 +149,12 @@ VOIDS: dict[str, tuple[Void, ...]] = {
         _if(lambda config: config.sequence_parallel, "sequence_parallel shares them out already"),
     ),
     "checkpoint_in_cpu": (_KEPT,),
+    "finetune": (
+        _if(
+            lambda config: not config.load or config.load == config.save,
+            "load names no folder but the run's own, whose checkpoints go on whole",
+        ),
+    ),
     "checkpoint_scale": (_where("checkpoint_factor", None),),
     "weighted_sampler_alpha": (_where("weight_by_num_documents", False),),
     "merge_file": (

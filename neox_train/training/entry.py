@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from neox_train.checkpoint.reader import restore_checkpoint
+from neox_train.checkpoint.reader import restore_checkpoint, restore_weights
 from neox_train.checkpoint.state import TrainerState
 from neox_train.config.architecture import Architecture
 from neox_train.config.fp8 import uses_fp8
@@ -85,7 +85,7 @@ def _train(
     start = choose_start(config, run, digests)
     if tell_start is not None and context.is_main:
         tell_start(start.describe())
-    checkpoint = start.folder
+    checkpoint = start.resumed
     if start.step < last_step(config):
         loop = _prepare(run, config, context, data, digests, start)
         if (outcome := loop.run()) != FINISHED:
@@ -114,7 +114,7 @@ def _prepare(
         data.test_batches(config, context)
     settled = None
     if config.gradient_compression == "auto":
-        settled = settle_compression(config, context, start.folder, document_end=data.document_end)
+        settled = settle_compression(config, context, start.resumed, document_end=data.document_end)
     engine, model = build_engine(
         settled.config if settled else config, architecture, context, document_end=data.document_end
     )
@@ -123,8 +123,10 @@ def _prepare(
     )
     warnings = keeper.check_space(start.step + 1)
     state = TrainerState()
-    if start.folder is not None:
-        state = restore_checkpoint(start.folder, engine=engine, model=model, config=config)
+    if start.weights_only and start.folder is not None:
+        restore_weights(start.folder, engine=engine, model=model, config=config)
+    if start.resumed is not None:
+        state = restore_checkpoint(start.resumed, engine=engine, model=model, config=config)
         saved = state.extra.pop(FP8_STATE, None)
         if saved and uses_fp8(config):
             shape = (config.train_micro_batch_size_per_gpu, config.seq_length)
@@ -139,7 +141,8 @@ def _prepare(
         _say(context, settled.sentence)
     for sentence in (*config.notices, *start.notices, *warnings, *filter(None, [data.notice])):
         _say(context, sentence)
-    _say(context, f"step {state.step} of {config.train_iters}" + (f", from {start.folder}" if start.folder else ""))
+    origin = f", {'weights ' if start.weights_only else ''}from {start.folder}" if start.folder else ""
+    _say(context, f"step {state.step} of {config.train_iters}{origin}")
     return TrainingLoop(
         config=config,
         context=context,
@@ -149,7 +152,7 @@ def _prepare(
         metrics=MetricsWriter(run.metrics),
         meter=IntervalMeter.from_config(config, architecture),
         state=state,
-        saved=start.folder,
+        saved=start.resumed,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from neox_train.checkpoint.agreement import choose_checkpoint_together
 from neox_train.checkpoint.choice import choose_checkpoint
 from neox_train.checkpoint.manifest import read_manifest
-from neox_train.checkpoint.resume import check_resume, other_root, word_missing
+from neox_train.checkpoint.resume import check_resume, check_weights, other_root, word_missing
 from neox_train.config.layout import RunFolder
 from neox_train.config.variables import allowed_changes
 from neox_train.errors import CheckpointError
@@ -26,10 +26,18 @@ class Start:
     folder: Path | None
     step: int
     notices: list[str]
+    weights_only: bool = False
+    """Whether ``folder`` gives the weights and nothing else, for ``finetune``."""
+
+    @property
+    def resumed(self) -> Path | None:
+        """The checkpoint that goes on; None where the training begins."""
+        return None if self.weights_only else self.folder
 
     def describe(self) -> list[str]:
         """The notices, then the checkpoint; nothing of a start at step 0 without any."""
-        return self.notices + ([f"going on from {self.folder}"] if self.folder else [])
+        how = "beginning with the weights of" if self.weights_only else "going on from"
+        return self.notices + ([f"{how} {self.folder}"] if self.folder else [])
 
 
 def checkpoint_root(config: NeoxConfig, run: RunFolder) -> Path:
@@ -41,9 +49,11 @@ def choose_start(config: NeoxConfig, run: RunFolder, digests: dict[str, str]) ->
     """Choose for all ranks, which share the reading (collective).
 
     The run's own checkpoints come first; ``load`` counts where there are none. Raises CheckpointError when ``load``
-    names another folder without a complete checkpoint, and when the configuration, dataset or tokenizer changed.
+    names another folder without a complete checkpoint, and when the configuration, dataset or tokenizer changed. With
+    ``finetune`` ``load``'s checkpoint gives the weights alone, whatever it was trained on.
     """
     root = checkpoint_root(config, run)
+    weights_only = False
     folder, skipped = choose_checkpoint_together(root)
     if folder is None and (other := other_root(config, root)) is not None:
         # Another run's folder: it is read and never cleaned.
@@ -51,10 +61,14 @@ def choose_start(config: NeoxConfig, run: RunFolder, digests: dict[str, str]) ->
         skipped = [*skipped, *found]
         if folder is None:
             raise CheckpointError(word_missing(config))
+        weights_only = config.finetune
     notices = [f"checkpoint {path} skipped: {reason}" for path, reason in skipped]
     if folder is None:
         return Start(None, 0, notices)
     chosen = folder
+    if weights_only:
+        told = run_on_main(lambda: check_weights(read_manifest(chosen), config, digests))
+        return Start(chosen, 0, notices + told, weights_only=True)
     step, changes = run_on_main(lambda: _check(chosen, config, digests))
     return Start(chosen, step, notices + changes)
 

@@ -96,5 +96,8 @@ def test_what_load_names_must_be_there_when_the_training_starts(
     require_start(run, other)
     with pytest.raises(CheckpointError, match="--allow-change weight_decay"):
         require_start(run, with_changes(run, load=other.load, save=other.save, weight_decay=0.3))
+    # Of a run that begins with weights alone only their shapes count; this checkpoint has none.
+    with pytest.raises(CheckpointError, match="holds another model"):
+        require_start(run, with_changes(run, load=other.load, save=other.save, weight_decay=0.3, finetune=True))
     # A run that has begun goes on from its own.
     require_start(run, with_changes(run, load=str(tmp_path / "nowhere")))

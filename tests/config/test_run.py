@@ -60,6 +60,13 @@ def test_what_is_replaced_is_said_once_with_its_place(tmp_path: Path) -> None:
     assert not any("vocab_file" in text for text in notices)
 
 
+def test_a_run_that_begins_with_another_s_weights_keeps_where_they_are(tmp_path: Path) -> None:
+    pipeline = write_pipeline(tmp_path, "    overrides: {finetune: true, load: other/checkpoints}\n")
+    config = resolve_run(pipeline, "r", LOCAL, Path("out"))
+    assert (config.load, config.save) == ("other/checkpoints", "out/runs/r/checkpoints")
+    assert not any("load belongs" in text or "finetune has no effect" in text for text in config.notices)
+
+
 def test_the_backend_follows_the_device(tmp_path: Path) -> None:
     config = resolve_run(write_pipeline(tmp_path), "r", H100, Path("out"))
     assert config.distributed_backend == "nccl"

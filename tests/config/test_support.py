@@ -72,7 +72,7 @@ def test_what_trains(change: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"finetune": True, "te_mha": True, "zero_optimization": {"stage": 3}}, "te_mha with zero"),
+        ({"no_load_optim": True, "te_mha": True, "zero_optimization": {"stage": 3}}, "te_mha with zero"),
         ({"te_mha": True, "pipe_parallel_size": 2, "processes": 2}, "te_mha with pipe_parallel_size"),
         ({"attention_config": ["global", "mamba"]}, "attention_config: mamba"),
         ({"pos_emb": "rpe"}, "pos_emb: 'rpe'"),
@@ -110,7 +110,7 @@ def test_what_trains(change: dict[str, object]) -> None:
             "Muon with model_parallel",
         ),
         ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, "offload_param without"),
-        ({"finetune": True}, "finetune: true"),
+        ({"no_load_optim": True}, "no_load_optim: true"),
         (
             {"pos_train_label_data_paths": ["a"]},
             "pos_train_label_data_paths: ['a'] (remove it; training by preference is not built",
@@ -137,10 +137,10 @@ def test_all_that_is_missing_stands_in_one_sentence() -> None:
 
 def test_file_and_line_of_what_is_missing_are_told(tmp_path: Path) -> None:
     file = tmp_path / "more.yml"
-    file.write_text("finetune: true\nmoe_num_experts: 8\n")
+    file.write_text("no_load_rng: true\nmoe_num_experts: 8\n")
     config = load_config([*TINY, file])
     sentence = refuse(lambda: require_trainable(config.with_vocab_size(300)))
-    assert f"{file}, line 1: finetune: true" in sentence and f"{file}, line 2: moe_num_experts: 8" in sentence
+    assert f"{file}, line 1: no_load_rng: true" in sentence and f"{file}, line 2: moe_num_experts: 8" in sentence
     inner = load_tiny(**{"zero_optimization": {"stage": 0, "offload_optimizer": {"device": "cpu"}}})
     assert "override zero_optimization: zero_optimization.offload" in refuse(lambda: require_trainable(inner))
 

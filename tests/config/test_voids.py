@@ -26,6 +26,7 @@ OWN = {"zero_optimization.stage": 1}
 Change = dict[str, Any]
 
 CASES: dict[str, tuple[Any, list[Change], Change | None]] = {
+    "finetune": (True, [{}, {"load": "a", "save": "a"}], {"load": "a", "save": "b"}),
     "global_num_gpus": (1, [{"processes": 2}], {}),
     "sequence_parallel": (True, [{}], {"model_parallel_size": 2, "processes": 2}),
     "pipe_partition_method": ("uniform", [{}, {"pipe_parallel_size": 1}], {"pipe_parallel_size": 2, "processes": 2}),

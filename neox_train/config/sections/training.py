@@ -48,16 +48,12 @@ class CheckpointKeys(BaseModel):
     no_save_optim: bool = refused(False, "Leave optimizer states out.", remedy=_SAVE)
     no_save_rng: bool = refused(False, "Leave random-number states out.", remedy=_SAVE)
     no_load_optim: bool = refused(
-        False, "Load weights only.", remedy="remove it; a run resumes with its optimizer states"
+        False, "Load weights only.", remedy="remove it, and set finetune: true to begin with another run's weights"
     )
     no_load_rng: bool = refused(
         False, "Do not restore random-number states.", remedy="remove it; a run resumes with its random-number states"
     )
-    finetune: bool = refused(
-        False,
-        "Load weights only and start at step 0.",
-        remedy="remove it; a run resumes with its optimizer states, and weights alone are not loaded",
-    )
+    finetune: bool = implemented(False, "Begin at step 0 with the weights alone of load's newest checkpoint.")
     checkpoint: dict[str, object] | None = refused(
         None,
         "DeepSpeed's checkpoint block.",
