@@ -25,7 +25,7 @@ from neox_train.cluster.other import follow_other
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.restart import counts_as_restart, reason_to_give_up
-from neox_train.cluster.resumable import require_start
+from neox_train.cluster.resumable import require_start, require_visible_data
 from neox_train.cluster.stop_signals import StopSignals
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
@@ -65,6 +65,8 @@ def train_run(
                     continue
                 if config is not None:
                     restore_run_config(run, config)
+                else:
+                    require_visible_data(training.config)
                 _train(training, reporter, reason)
         _close_unfollowed(run, training.config, reporter)
         _mark_trained(run, training.config, reporter)
@@ -78,6 +80,7 @@ def accept_config(run: RunFolder, cluster: Cluster, nodes: int, config: NeoxConf
     """
     _require_size(Training(run, cluster, nodes, config))
     require_start(run, config)
+    require_visible_data(config)
     write_run_config(run, config)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
+from os.path import normpath
 
 from neox_train.config.conflict import ConflictError
 from neox_train.config.schema import NeoxKeys
@@ -44,7 +45,7 @@ def _check_labels(part: str, paths: list[str] | None, labels: list[str] | None) 
 
 def _check_sets(part: str, paths: list[str] | None, weights: list[float] | None) -> None:
     paths_key, weights_key = f"{part}_data_paths", f"{part}_data_weights"
-    if paths is not None and (not paths or len(set(paths)) < len(paths)):
+    if paths is not None and (not paths or len(set(map(normpath, paths))) < len(paths)):
         raise ConflictError(f"{paths_key} is empty or names a dataset twice; list each dataset once", paths_key)
     _require_one_each(weights_key, weights, paths_key, paths, "numbers", "name the datasets to blend")
     if weights is not None and (min(weights) < 0 or sum(weights) <= 0):

@@ -35,21 +35,56 @@ def iterate_batches(
             yield windows.batch([order[first + place] for place in range(micro_batch)])
 
 
-def validation_batches(
-    windows: WindowSource, *, micro_batch: int, dp_rank: int, dp_size: int, batches: int, name: str = "validation"
-) -> Iterator[np.ndarray]:
-    """This rank's part of the first ``batches * dp_size * micro_batch`` windows, in order, the same every time.
+def count_held_out(num_windows: int, *, eval_iters: int, global_batch: int) -> int:
+    """Global batches that a validation reads: ``eval_iters``, or those that a shorter split has, at least one."""
+    return min(eval_iters, max(1, num_windows // global_batch))
 
-    Every rank gets the same number of batches: fewer than ``batches`` where the split is shorter, so that no
-    window counts twice. Raises DataError, at the call, when not even one batch a rank is there.
-    """
-    available = len(windows) // (micro_batch * dp_size)
-    if batches > 0 and available == 0:
+
+def tell_short_split(name: str, num_windows: int, *, eval_iters: int, global_batch: int) -> str:
+    """What to know of a split that has fewer windows than ``eval_iters`` global batches; empty where it has enough."""
+    if num_windows >= eval_iters * global_batch or not num_windows:
+        return ""
+    count = count_held_out(num_windows, eval_iters=eval_iters, global_batch=global_batch)
+    read = f"each time {count} of {eval_iters} global batches are read"
+    if num_windows < global_batch:
+        read = f"each time one global batch of {global_batch} is read, in which windows repeat"
+    return (
+        f"the {name} split has {num_windows} windows, fewer than the {eval_iters * global_batch} of `eval_iters` "
+        f"{eval_iters}: {read}"
+    )
+
+
+def require_window(name: str, windows: WindowSource) -> None:
+    """Raise DataError where a split that is to be measured has no window."""
+    if not len(windows):
         raise DataError(
-            f"the {name} split has {len(windows)} windows of {windows.seq_length} tokens, one batch needs "
-            f"{micro_batch * dp_size} (micro-batch {micro_batch} x {dp_size} data-parallel ranks); "
-            f"give `splits.{name}` (of .bin/.idx files: `split`) a larger share, or set `seq_length` or the "
-            "micro-batch lower"
+            f"the {name} split has no window of `seq_length` {windows.seq_length} + 1 tokens; give `splits.{name}` (of "
+            ".bin/.idx files: `split`) a larger share, set `seq_length` lower, or `eval_iters: 0`"
         )
-    firsts = ((batch * dp_size + dp_rank) * micro_batch for batch in range(min(batches, available)))
-    return (windows.batch(range(first, first + micro_batch)) for first in firsts)
+
+
+def validation_batches(
+    windows: WindowSource,
+    *,
+    micro_batch: int,
+    dp_rank: int,
+    dp_size: int,
+    gradient_accumulation_steps: int,
+    eval_iters: int,
+    name: str = "validation",
+) -> Iterator[np.ndarray]:
+    """This rank's micro-batches of ``eval_iters`` global batches: the first windows in order, the same every time.
+
+    A shorter split gives the whole global batches that it has, or one in which its windows repeat: which windows are
+    read depends on the global batch, not on how ranks and micro-batches divide it. Raises DataError, at the call,
+    where there is no window.
+    """
+    if eval_iters > 0:
+        require_window(name, windows)
+    global_batch = micro_batch * dp_size * gradient_accumulation_steps
+    count = count_held_out(len(windows), eval_iters=eval_iters, global_batch=global_batch)
+    blocks = range(dp_rank, count * gradient_accumulation_steps * dp_size, dp_size)
+    return (
+        windows.batch([(block * micro_batch + place) % len(windows) for place in range(micro_batch)])
+        for block in blocks
+    )

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from neox_train.data.neox_order import NeoxOrder
+from neox_train.data.order import Order
 from neox_train.errors import ConfigError
 
 _BLOCK = 1 << 14
@@ -49,9 +50,15 @@ class NeoxBlendOrder:
         exact = np.array(weights, dtype=np.float64)
         self._weights: list[float] = (exact / np.sum(exact)).tolist()
         self._orders = list(orders)
+        self._shares = list(weights)
         self._starts = np.concatenate([[0], np.cumsum([len(order) for order in orders])]).tolist()
         self._taken = [[0] * len(orders)]
         self._walk = lru_cache(maxsize=4)(self._walk_block)
+
+    def count_epochs(self, num_samples: int) -> list[int]:
+        """Epochs of each set that are mixed for a training of so many samples."""
+        wanted = count_samples(self._shares, num_samples)
+        return [order.count_epochs(count) for order, count in zip(self._orders, wanted, strict=True)]
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -91,3 +98,17 @@ class NeoxBlendOrder:
         if block + 1 == len(self._taken):
             self._taken.append(taken)
         return sets, ranks
+
+
+def tell_other_epochs(order: Order, *, before: int, now: int) -> str:
+    """What to know where a training goes on for ``now`` samples in all that was begun for ``before``; else empty."""
+    if not isinstance(order, NeoxOrder | NeoxBlendOrder):
+        return ""
+    old, new = order.count_epochs(before), order.count_epochs(now)
+    if old == new:
+        return ""
+    return (
+        f"the .bin/.idx files are mixed over {new} epochs in place of {old}, "
+        "as GPT-NeoX does for another `train_iters`: from here on samples come in another order, in which some that "
+        "were trained on come again; the old `train_iters` keeps the order"
+    )

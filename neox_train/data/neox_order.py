@@ -78,6 +78,14 @@ class ItemStream:
         return result
 
 
+def count_tokens(tokens: Items, items: range) -> int:
+    """Tokens of the items that are trained on; raises DataError where they are too few."""
+    count = int(tokens.sizes[items.start : items.stop].sum(dtype=np.int64))
+    if count < 2:
+        raise DataError(f"the train split has {count} tokens, too few for a window; change `split` or add data")
+    return count
+
+
 class NeoxOrder:
     """GPT-NeoX's shuffled windows of a split: ``stream`` holds the tokens, and sample k reads window ``order[k]``."""
 
@@ -86,11 +94,9 @@ class NeoxOrder:
 
         Raises DataError where the items hold no whole window.
         """
-        per_epoch = int(tokens.sizes[items.start : items.stop].sum(dtype=np.int64))
-        if per_epoch < 2:
-            raise DataError(f"the train split has {per_epoch} tokens, too few for a window; change `split` or add data")
-        # The least number of epochs whose windows are enough: (epochs * per_epoch - 1) // seq_length >= num_samples.
-        epochs = max(1, -(-(num_samples * seq_length + 1) // per_epoch))
+        per_epoch = count_tokens(tokens, items)
+        self._per_epoch, self._seq_length = per_epoch, seq_length
+        epochs = self.count_epochs(num_samples)
         random = np.random.RandomState(seed)
         documents = np.tile(np.arange(items.start, items.stop, dtype=np.int32), epochs)
         random.shuffle(documents)
@@ -100,6 +106,11 @@ class NeoxOrder:
             raise DataError(f"the train split has {per_epoch} tokens, too few for a window; change `split` or add data")
         self._shuffled = np.arange(num_windows, dtype="u4" if count_number_bytes(num_windows) == 4 else "i8")
         random.shuffle(self._shuffled)
+
+    def count_epochs(self, num_samples: int) -> int:
+        """Epochs that are mixed for a training of so many samples; equal numbers give equal orders."""
+        # The least number whose windows are enough: (epochs * per_epoch - 1) // seq_length >= num_samples.
+        return max(1, -(-(num_samples * self._seq_length + 1) // self._per_epoch))
 
     def __len__(self) -> int:
         return len(self._shuffled)

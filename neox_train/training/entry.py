@@ -82,7 +82,7 @@ def _train(
     data = TrainingData.open(config)
     config = config.with_vocab_size(data.vocab_size)
     digests = {"config": config.training_digest(), **data.digests}
-    start = choose_start(config, run, digests)
+    start = choose_start(config, run, digests, data.order)
     if tell_start is not None and context.is_main:
         tell_start(start.describe())
     checkpoint = start.resumed

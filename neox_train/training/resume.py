@@ -12,6 +12,8 @@ from neox_train.checkpoint.manifest import read_manifest
 from neox_train.checkpoint.resume import check_resume, check_weights, other_root, word_missing
 from neox_train.config.layout import RunFolder
 from neox_train.config.variables import allowed_changes
+from neox_train.data.neox_blend import tell_other_epochs
+from neox_train.data.order import Order
 from neox_train.errors import CheckpointError
 from neox_train.training.distributed import run_on_main
 
@@ -45,12 +47,13 @@ def checkpoint_root(config: NeoxConfig, run: RunFolder) -> Path:
     return Path(config.save) if config.save else run.checkpoints
 
 
-def choose_start(config: NeoxConfig, run: RunFolder, digests: dict[str, str]) -> Start:
+def choose_start(config: NeoxConfig, run: RunFolder, digests: dict[str, str], order: Order | None = None) -> Start:
     """Choose for all ranks, which share the reading (collective).
 
     The run's own checkpoints come first; ``load`` counts where there are none. Raises CheckpointError when ``load``
     names another folder without a complete checkpoint, and when the configuration, dataset or tokenizer changed. With
     ``finetune`` ``load``'s checkpoint gives the weights alone, whatever it was trained on.
+    ``order`` of the samples: a change of it is one of the notices.
     """
     root = checkpoint_root(config, run)
     weights_only = False
@@ -69,10 +72,16 @@ def choose_start(config: NeoxConfig, run: RunFolder, digests: dict[str, str]) ->
     if weights_only:
         told = run_on_main(lambda: check_weights(read_manifest(chosen), config, digests))
         return Start(chosen, 0, notices + told, weights_only=True)
-    step, changes = run_on_main(lambda: _check(chosen, config, digests))
+    step, changes = run_on_main(lambda: _check(chosen, config, digests, order))
     return Start(chosen, step, notices + changes)
 
 
-def _check(folder: Path, config: NeoxConfig, digests: dict[str, str]) -> tuple[int, list[str]]:
+def _check(folder: Path, config: NeoxConfig, digests: dict[str, str], order: Order | None) -> tuple[int, list[str]]:
     manifest = read_manifest(folder)
-    return manifest.step, check_resume(manifest, config, digests, allowed_changes())
+    changes = check_resume(manifest, config, digests, allowed_changes())
+    saved = {**manifest.other_settings, **manifest.training_relevant}
+    if order is not None and saved.get("train_iters") and config.train_iters:
+        before = saved["train_iters"] * saved.get("train_batch_size", config.train_batch_size)
+        now = config.train_iters * config.train_batch_size
+        changes += filter(None, [tell_other_epochs(order, before=before, now=now)])
+    return manifest.step, changes

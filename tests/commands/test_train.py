@@ -37,6 +37,18 @@ def test_what_is_not_built_is_refused_with_its_line_before_anything_starts(tmp_p
     assert not (tmp_path / "run" / "logs").exists()
 
 
+def test_a_mistake_of_a_blend_is_told_before_anything_starts(tmp_path: Path) -> None:
+    app = typer.Typer()
+    register(app)
+    dataset = write_dataset(tmp_path / "data", train_tokens=500, validation_tokens=200)
+    file = tmp_path / "more.yml"
+    file.write_text(f"data_path: {dataset.path}\ntrain_data_paths: [{dataset.path}, {tmp_path}/gone]\n")
+    result = CliRunner().invoke(app, [*map(str, TINY), str(file), "--run-dir", str(tmp_path / "run")])
+    assert isinstance(result.exception, UserError) and result.exception.exit_code == 2
+    assert f"{tmp_path}/gone/manifest.json cannot be read" in str(result.exception)
+    assert not (tmp_path / "run" / "config.yml").exists()
+
+
 def test_a_refused_command_leaves_a_trained_runs_folder_as_it_was(tmp_path: Path) -> None:
     app = typer.Typer()
     register(app)

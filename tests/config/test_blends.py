@@ -27,6 +27,7 @@ PATHS = ["a", "b"]
         ({"blend_temperature": 2.0}, "blend_temperature is set without"),
         ({"train_data_paths": []}, "train_data_paths is empty"),
         ({"train_data_paths": ["a", "a"]}, "names a dataset twice"),
+        ({"train_data_paths": ["x/a", "./x/../x//a/"]}, "names a dataset twice"),
         ({"train_data_paths": PATHS, "train_data_weights": [1.0]}, "has 1 numbers for 2 train_data_paths"),
         ({"train_data_paths": PATHS, "train_data_weights": [1.0, -1.0]}, "numbers of 0 or more"),
         ({"train_data_paths": PATHS, "train_data_weights": [0.0, 0.0]}, "sum above 0"),

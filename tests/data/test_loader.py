@@ -3,7 +3,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from neox_train.data.loader import iterate_batches, validation_batches
+from neox_train.data.loader import iterate_batches, tell_short_split, validation_batches
 from neox_train.data.order import SampleOrder
 from neox_train.data.windows import Windows
 from neox_train.errors import DataError
@@ -83,25 +83,50 @@ def test_windows_share_one_token_and_leave_the_rest():
         WINDOWS[37]
 
 
-def test_validation_is_the_first_windows_in_order_each_time():
-    def read(dp: int, batches: int) -> list[int]:
-        ranks = [
-            [
-                batch[:, 0] // SEQ_LENGTH
-                for batch in validation_batches(WINDOWS, micro_batch=2, dp_rank=rank, dp_size=dp, batches=batches)
-            ]
-            for rank in range(dp)
+def held_out(*, micro_batch: int, dp: int, gas: int, eval_iters: int, windows: Windows = WINDOWS) -> list[int]:
+    """Windows that all ranks read, in the global order."""
+    ranks = [
+        [
+            batch[:, 0] // SEQ_LENGTH
+            for batch in validation_batches(
+                windows,
+                micro_batch=micro_batch,
+                dp_rank=rank,
+                dp_size=dp,
+                gradient_accumulation_steps=gas,
+                eval_iters=eval_iters,
+            )
         ]
-        return np.stack(ranks, axis=1).ravel().tolist()
+        for rank in range(dp)
+    ]
+    assert len({len(batches) for batches in ranks}) == 1
+    return np.stack(ranks, axis=1).ravel().tolist()
 
-    assert read(dp=1, batches=6) == read(dp=3, batches=2) == read(dp=3, batches=2) == list(range(12))
-    assert read(dp=3, batches=100) == list(range(36))
-    assert list(validation_batches(WINDOWS, micro_batch=2, dp_rank=0, dp_size=1, batches=0)) == []
+
+@pytest.mark.parametrize(("micro_batch", "dp", "gas"), LAYOUTS)
+def test_validation_reads_the_same_windows_in_every_layout_of_a_global_batch(micro_batch, dp, gas):
+    layout = {"micro_batch": micro_batch, "dp": dp, "gas": gas}
+    assert held_out(**layout, eval_iters=2) == held_out(**layout, eval_iters=2) == list(range(24))
+    assert held_out(**layout, eval_iters=100) == list(range(36))
+    few = Windows(Ramp(5 * SEQ_LENGTH + 1), SEQ_LENGTH)
+    assert held_out(**layout, eval_iters=3, windows=few) == [0, 1, 2, 3, 4] * 2 + [0, 1]
+    one = validation_batches(
+        WINDOWS, micro_batch=micro_batch, dp_rank=0, dp_size=dp, gradient_accumulation_steps=gas, eval_iters=0
+    )
+    assert list(one) == []
 
 
-def test_a_validation_split_below_one_batch_is_refused_at_the_call():
-    with pytest.raises(DataError, match="37 windows of 8 tokens, one batch needs 40"):
-        validation_batches(WINDOWS, micro_batch=10, dp_rank=0, dp_size=4, batches=1)
+def test_a_short_split_is_told_once_and_one_without_a_window_is_refused():
+    assert tell_short_split("test", 24, eval_iters=2, global_batch=12) == ""
+    assert tell_short_split("test", 23, eval_iters=2, global_batch=12) == (
+        "the test split has 23 windows, fewer than the 24 of `eval_iters` 2: each time 1 of 2 global batches are read"
+    )
+    assert "one global batch of 12 is read, in which windows repeat" in tell_short_split(
+        "validation", 5, eval_iters=2, global_batch=12
+    )
+    empty = Windows(Ramp(SEQ_LENGTH), SEQ_LENGTH)
+    with pytest.raises(DataError, match=r"the validation split has no window of `seq_length` 8 \+ 1 tokens"):
+        held_out(micro_batch=1, dp=1, gas=1, eval_iters=1, windows=empty)
 
 
 def test_batches_never_end_and_keep_nothing():

@@ -8,8 +8,9 @@ import pytest
 
 from neox_train.data.blend import BlendedWindows, document_weights
 from neox_train.data.mmap_files import MmapTokens
-from neox_train.data.neox_blend import _BLOCK, NeoxBlendOrder, count_samples, normalise_weights
+from neox_train.data.neox_blend import _BLOCK, NeoxBlendOrder, count_samples, normalise_weights, tell_other_epochs
 from neox_train.data.neox_order import NeoxOrder
+from neox_train.data.order import SampleOrder
 from neox_train.data.windows import Windows
 from neox_train.errors import ConfigError
 from tests.data.pairs import write_pair
@@ -104,3 +105,20 @@ def test_more_sets_than_a_byte_counts_are_refused(pairs: list[MmapTokens]) -> No
     orders = [NeoxOrder(pairs[0], range(5), num_samples=1, seq_length=4, seed=1)] * 255
     with pytest.raises(ConfigError, match="254 is the most"):
         NeoxBlendOrder(orders, [1.0] * 255)
+
+
+def test_another_length_is_told_where_it_mixes_other_epochs(tmp_path):
+    prefix = write_pair(tmp_path / "pair", [list(range(1, 81))] * 10)
+    tokens = MmapTokens.open(prefix)
+
+    def order(num_samples: int) -> NeoxOrder:
+        return NeoxOrder(tokens, range(len(tokens)), num_samples=num_samples, seq_length=8, seed=3)
+
+    # 800 tokens an epoch: 99 windows of 8 in the first, 199 in two.
+    same, other = order(90), order(100)
+    assert [same[k] for k in range(90)] == [order(99)[k] for k in range(90)] != [other[k] for k in range(90)]
+    assert tell_other_epochs(same, before=90, now=99) == tell_other_epochs(SampleOrder(9, 1), before=1, now=99) == ""
+    assert "over 2 epochs in place of 1, as GPT-NeoX does" in tell_other_epochs(other, before=90, now=100)
+    blend = NeoxBlendOrder([order(45), order(45)], [0.5, 0.5])
+    assert tell_other_epochs(blend, before=90, now=100) == ""
+    assert "over [2, 2] epochs in place of [1, 1]" in tell_other_epochs(blend, before=90, now=300)

@@ -12,7 +12,7 @@ from neox_train.data.mmap_files import MmapTokens, export_mmap
 from neox_train.data.neox_blend import NeoxBlendOrder, count_samples
 from neox_train.data.neox_order import NeoxOrder
 from neox_train.data.store import TokenStore
-from neox_train.errors import ConfigError, DataError
+from neox_train.errors import ConfigError
 from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext
 from tests.training.synthetic import VOCAB_SIZE, resolve, write_dataset
@@ -97,9 +97,12 @@ def test_test_data_of_a_folder_are_its_test_split(dataset: DatasetFolder, alone:
     assert batches is not None
     store = TokenStore.open(dataset.path, "test")
     assert next(iter(batches))[0].tolist() == store.read(0, config.seq_length + 1).tolist()
-    long = config.model_copy(update={"eval_iters": 1, "seq_length": 400, "train_micro_batch_size_per_gpu": 8})
-    with pytest.raises(DataError, match="the test split has"):
+    long = config.model_copy(update={"seq_length": 2_000})
+    with pytest.raises(ConfigError, match=r"`test_data_paths`: .* is shorter than one window"):
         TrainingData.open(long).test_batches(long, alone)
+    # Validation and test have fewer windows than are asked for: each is told once.
+    notice = TrainingData.open(config.model_copy(update={"eval_iters": 1_000})).notice
+    assert notice.count("the validation split has") == notice.count("the test split has") == 1
 
 
 def test_the_digest_knows_the_files_of_a_blend(dataset: DatasetFolder, pairs: list[str]) -> None:

@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from neox_train.checkpoint.manifest import Manifest, World, write_manifest
+from neox_train.checkpoint.table import build_table
+from neox_train.config.architecture import Architecture
 from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.data.identity import identify_data
 from neox_train.files import sha256_file
 from neox_train.monitoring.metrics import read_metrics
+from neox_train.training import resume
+from neox_train.training.dataset import TrainingData
 from neox_train.training.distributed import RankContext
 from neox_train.training.entry import train_rank
-from tests.training.synthetic import write_run
+from tests.data.pairs import write_pair
+from tests.training.synthetic import resolve, write_dataset, write_run
 
 
 def largest(folder: Path) -> Path:
@@ -67,6 +74,28 @@ def stopped(tmp_path_factory: pytest.TempPathFactory, dataset: DatasetFolder) ->
         write_run(tmp_path_factory.mktemp("resume") / "whole", dataset, train_iters=40, lr_decay_iters=40),
         RunFolder(tmp_path_factory.mktemp("resume") / "stopped"),
     )
+
+
+def test_another_order_of_token_files_is_among_the_notices(tmp_path: Path, alone: RankContext) -> None:
+    prefix = write_pair(tmp_path / "pair", [[token % 97 for token in range(400)] for _ in range(20)])
+    dataset = write_dataset(tmp_path / "beside", train_tokens=500, validation_tokens=200)
+    named = {"data_path": str(prefix), "split": "90,10,0", "eval_iters": 0}
+    config = resolve(dataset, RunFolder(tmp_path / "run"), **named)
+    manifest = Manifest(
+        step=2,
+        world=World(size=1, dp=1),
+        parameters=build_table(Architecture.from_config(config)),
+        files={},
+        digests=dict(identify_data(config)),
+        training_relevant=config.training_relevant(),
+        other_settings={"train_iters": config.train_iters},
+    )
+    write_manifest(tmp_path / "step", manifest)
+    for factor, is_told in ((1, False), (1_000, True)):
+        longer = config.model_copy(update={"train_iters": config.train_iters * factor})
+        data = TrainingData.open(longer)
+        _, notices = resume._check(tmp_path / "step", longer, data.digests, data.order)
+        assert any("samples come in another order" in notice for notice in notices) is is_told
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from neox_train.data.blend import BlendedWindows, BlendOrder, FixedBlend, docume
 from neox_train.data.identity import main_path
 from neox_train.data.manifest import Manifest, load_manifest
 from neox_train.data.order import Order
+from neox_train.data.pair_blending import is_pair_blend, open_pair_blend, open_whole_pairs, refuse_labels
 from neox_train.data.store import TokenStore
 from neox_train.data.windows import Windows, WindowSource
 from neox_train.errors import ConfigError
-from neox_train.training.pair_blending import is_pair_blend, open_pair_blend, open_whole_pairs, refuse_labels
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig

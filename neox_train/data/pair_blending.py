@@ -12,7 +12,7 @@ from neox_train.data.blend import BlendedWindows, document_weights, temper
 from neox_train.data.labels import LabelledTokens, open_items
 from neox_train.data.mmap_files import MmapTokens
 from neox_train.data.neox_blend import NeoxBlendOrder, count_samples, normalise_weights
-from neox_train.data.neox_order import ItemStream, NeoxOrder
+from neox_train.data.neox_order import ItemStream, NeoxOrder, count_tokens
 from neox_train.data.order import Order
 from neox_train.data.pair_files import is_pair
 from neox_train.data.windows import Windows, WindowSource
@@ -50,6 +50,12 @@ def open_pair_blend(config: NeoxConfig, prefixes: Sequence[Path]) -> tuple[Windo
     windows = BlendedWindows([Windows(one.stream, config.seq_length) for one in orders])
     shares = ", ".join(f"{prefix} {weight:.4%}" for prefix, weight in zip(prefixes, weights, strict=True))
     return windows, order, f"blend of the training samples in GPT-NeoX's order: {shares}"
+
+
+def check_pair_blend(config: NeoxConfig, prefixes: Sequence[Path]) -> None:
+    """Raise what ``open_pair_blend`` raises, without mixing the samples."""
+    for pair in _open_labelled("train", prefixes, config.train_label_data_paths, config.vocab_size):
+        count_tokens(pair, range(len(pair)))
 
 
 def open_whole_pairs(
