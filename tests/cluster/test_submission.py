@@ -20,6 +20,7 @@ from tests.cluster.trainings import (
     start_training,
     steps_logged,
 )
+from tests.data.pairs import write_wrong_labels
 from tests.training.synthetic import write_dataset
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(600)]
@@ -115,10 +116,10 @@ def test_a_changed_dataset_is_refused_before_a_rank_starts(tmp_path: Path, undis
 
 def test_an_error_in_the_ranks_is_one_sentence_and_is_not_repeated(tmp_path: Path, dataset: DatasetFolder) -> None:
     run = RunFolder(tmp_path / "run")
-    code, text = start_training(run, dataset, seq_length=4096, max_position_embeddings=4096).wait()
+    code, text = start_training(run, dataset, **write_wrong_labels(tmp_path)).wait()
     assert code != 0
     assert len(attempts(run)) == 1
     (error,) = [line for line in text.splitlines() if line.startswith("error: ")]
-    assert "the validation split has" in error
+    assert "a label is its token, or -100" in error
     assert "Traceback" not in text
     assert run.failure.is_file()

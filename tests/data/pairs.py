@@ -20,3 +20,10 @@ def write_pair(prefix: Path, items: Sequence[Sequence[int]]) -> Path:
         b"".join(np.array(item, dtype="<i4").tobytes() for item in items)
     )
     return prefix
+
+
+def write_wrong_labels(folder: Path) -> dict[str, list[str]]:
+    """Keys of a training on token files whose labels are other tokens, which only who reads the tokens can tell."""
+    tokens = write_pair(folder / "tokens", [[1 + place % 7 for place in range(400)] for _ in range(40)])
+    labels = write_pair(folder / "labels", [[2 + place % 7 for place in range(400)] for _ in range(40)])
+    return {"train_data_paths": [str(tokens)], "train_label_data_paths": [str(labels)]}

@@ -177,8 +177,8 @@ def test_a_vocabulary_that_is_not_the_datasets_is_refused(tmp_path: Path, datase
         train_rank(str(run.path))
 
 
-def test_a_validation_split_that_is_too_short_is_told_before_the_first_step(tmp_path: Path) -> None:
-    small = write_dataset(tmp_path / "data", validation_tokens=100)
+def test_a_validation_split_without_a_window_is_told_before_the_first_step(tmp_path: Path) -> None:
+    small = write_dataset(tmp_path / "data", validation_tokens=0)
     run = write_run(tmp_path / "tiny", small)
     with pytest.raises(DataError, match="validation split"):
         train_rank(str(run.path))
