@@ -88,3 +88,8 @@ class PeerLostError(TrainingError):
 
 class NotBuiltError(ConfigError):
     """A known GPT-NeoX feature that this project does not implement (yet)."""
+
+
+def install_extra(extra: str) -> str:
+    """The command that adds what an extra of pyproject.toml names: the package itself is on no index."""
+    return f"`pip install -e '.[{extra}]'` in the folder of neox-train"

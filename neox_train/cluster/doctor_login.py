@@ -16,7 +16,7 @@ import yaml
 
 from neox_train.cluster.check import Check, fail, passed, skip, warn
 from neox_train.config.cluster import Cluster, expand_path
-from neox_train.errors import ConfigError, StorageError
+from neox_train.errors import ConfigError, StorageError, install_extra
 from neox_train.files import free_bytes, make_folder, storage_errors
 
 _PLUGIN = "snakemake-executor-plugin-slurm"
@@ -55,10 +55,10 @@ def _check_snakemake() -> Check:
 def _check_plugin() -> Check:
     version = _version(_PLUGIN)
     if version is None:
-        return fail("Slurm plugin", f"{_PLUGIN} is not installed", "pip install 'neox-train[slurm]'")
+        return fail("Slurm plugin", f"{_PLUGIN} is not installed", install_extra("slurm"))
     numbers = [int(part) for part in re.findall(r"\d+", version)[:2]]
     if not [2, 8] <= numbers < [3]:
-        return fail("Slurm plugin", f"{version}; 2.8 or newer 2.x is wanted", "pip install 'neox-train[slurm]'")
+        return fail("Slurm plugin", f"{version}; 2.8 or newer 2.x is wanted", install_extra("slurm"))
     return passed("Slurm plugin", version)
 
 

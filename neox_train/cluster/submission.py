@@ -22,6 +22,7 @@ from neox_train.cluster.jobs import Job
 from neox_train.cluster.last_words import word_ending, word_stop
 from neox_train.cluster.ledger import Attempt, Ledger
 from neox_train.cluster.other import follow_other
+from neox_train.cluster.packages import require_packages
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.restart import counts_as_restart, reason_to_give_up
@@ -53,6 +54,7 @@ def train_run(
         accept_config(run, cluster, nodes, config)
     training = Training(run, cluster, nodes, config or _read_config(run))
     _require_size(training)
+    require_packages(training.config, cluster)
     with reporter.closing():
         while (reason := unfinished_reason(run, training.config, deep=True)) is not None:
             with contextlib.ExitStack() as stack:
@@ -79,6 +81,7 @@ def accept_config(run: RunFolder, cluster: Cluster, nodes: int, config: NeoxConf
     number of processes is another, LockHeldError where another process trains the run with another configuration.
     """
     _require_size(Training(run, cluster, nodes, config))
+    require_packages(config, cluster)
     require_start(run, config)
     require_visible_data(config)
     write_run_config(run, config)

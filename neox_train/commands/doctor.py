@@ -76,6 +76,6 @@ def _show(checks: list, title: str) -> None:
     table = Table("check", "", "found", "what to do", title=title, title_justify="left")
     for check in checks:
         table.add_row(check.name, Text(check.status, style=colours[check.status]), check.found, check.remedy)
-    console = Console()
+    console = Console(markup=False)
     # A table cut to 80 columns in a log or a pipe would lose the remedies.
-    (console if console.is_terminal else Console(width=200)).print(table)
+    (console if console.is_terminal else Console(width=200, markup=False)).print(table)

@@ -161,4 +161,4 @@ def _show(notices: list[str], estimated: object, title: str) -> None:
     assert isinstance(estimated, MemoryEstimate)
     for notice in notices:
         typer.echo(f"note: {notice}", err=True)
-    Console().print(build_table(estimated, title=title))
+    Console(markup=False).print(build_table(estimated, title=title))

@@ -151,7 +151,7 @@ def _show(
     from neox_train.memory.search.notes import list_notes
     from neox_train.memory.search.table import build_plan_table, word_refusals
 
-    console = Console(width=172, soft_wrap=False)
+    console = Console(width=172, soft_wrap=False, markup=False)
     console.print(build_plan_table(chosen[:_SHOWN], title=f"best layouts on {cluster.name}"))
     counts = sorted({row[0].layout.nodes for row in rows})
     if len(counts) > 1:

@@ -44,6 +44,6 @@ def status(
             changed,
             row.note,
         )
-    console = Console()
+    console = Console(markup=False)
     # A table cut to 80 columns in a log or a pipe would lose the notes.
-    (console if console.is_terminal else Console(width=200)).print(table)
+    (console if console.is_terminal else Console(width=200, markup=False)).print(table)

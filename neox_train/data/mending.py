@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from neox_train.data import limits
 from neox_train.data.documents import AnyDocument, Document, LongDocument, Tally, count_utf8_bytes
-from neox_train.errors import DataError
+from neox_train.errors import DataError, install_extra
 
 
 def mend_documents(documents: Iterable[AnyDocument], tally: Tally) -> Iterator[Document]:
@@ -32,7 +32,7 @@ def _find_ftfy() -> Callable[[str], str]:
         from ftfy import fix_text
     except ImportError as error:
         raise DataError(
-            '`source.ftfy: true` needs the package ftfy, which is not installed; run `pip install "neox-train[ftfy]"`, '
-            "or remove the key"
+            "`source.ftfy: true` needs the package ftfy, which is not installed; "
+            f"run {install_extra('ftfy')}, or remove the key"
         ) from error
     return fix_text

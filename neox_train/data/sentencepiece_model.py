@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neox_train.data.tokenizer_formats import first_line
-from neox_train.errors import DataError
+from neox_train.errors import DataError, install_extra
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -81,8 +81,8 @@ def _load(name: str, content: bytes) -> tuple[Any, Any]:
         from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
     except ImportError as error:
         raise DataError(
-            f"{name} is read with sentencepiece and protobuf, which are not installed ({error}); run `pip install "
-            '"neox-train[sentencepiece]"`'
+            f"{name} is read with sentencepiece and protobuf, which are not installed ({error}); "
+            f"run {install_extra('sentencepiece')}"
         ) from error
     try:
         model = sentencepiece_model_pb2.ModelProto.FromString(content)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from neox_train.config.architecture import Architecture
-from neox_train.errors import ConfigError
+from neox_train.errors import ConfigError, install_extra
 
 if TYPE_CHECKING:
     from neox_train.config.fp8 import Fp8Recipe
@@ -23,7 +23,7 @@ def import_te() -> Any:
         raise ConfigError(
             "the te_* keys need Transformer Engine, which cannot be imported here "
             f"({str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__}); "
-            "install the extra on a machine with GPUs: pip install 'neox-train[te]', or set the te_* keys to false"
+            f"on a machine with GPUs run {install_extra('te')}, or set the te_* keys to false"
         ) from error
     return te
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from neox_train.errors import ConfigError
+from neox_train.errors import ConfigError, install_extra
 from neox_train.training.parameter_groups import STATE_BITS
 
 
@@ -20,8 +20,7 @@ def build_8bit(kind: str, groups: list[dict[str, Any]], *, paged: bool, **params
         import bitsandbytes
     except ImportError as error:
         raise ConfigError(
-            "`use_bnb_optimizer: true` needs bitsandbytes, which is not installed; "
-            "install the extra: pip install 'neox-train[bnb]'"
+            f"`use_bnb_optimizer: true` needs bitsandbytes, which is not installed; run {install_extra('bnb')}"
         ) from error
     library = bitsandbytes.optim.Lion8bit if kind == "lion" else bitsandbytes.optim.AdamW8bit
     built: torch.optim.Optimizer = type(library.__name__, (_BitsByGroup, library), {})(groups, is_paged=paged, **params)
