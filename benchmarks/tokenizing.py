@@ -1,12 +1,12 @@
 """JSON lines to a token store, against a script around Hugging Face ``tokenizers``, datatrove, and gigatoken itself.
 
-    python benchmarks/tokenizing.py [--megabytes 360] [--vocab-size 16384] [--datatrove-python PYTHON] [--work FOLDER]
+    python benchmarks/tokenize.py [--megabytes 360] [--vocab-size 16384] [--datatrove-python PYTHON] [--work FOLDER]
 
 The corpus is the Python source of the standard library and the installed packages, one file a document. Every side runs
 in a process of its own on the same files; its seconds leave out that process's imports, not the start of workers.
 This project and gigatoken run three times in turn and their best counts, the slower peers once. A last run tells the
 processor seconds of this project's parts. Prints one JSON object. The datatrove side needs an interpreter that has
-datatrove. (A script called tokenize.py would hide the standard library's.)
+datatrove. tokenize.py is this script under its stage's name, which the standard library has too.
 """
 
 from __future__ import annotations
