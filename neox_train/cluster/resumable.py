@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from neox_train.checkpoint.folders import list_steps
@@ -11,9 +10,7 @@ from neox_train.checkpoint.resume import check_resume, check_weights, other_root
 from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.variables import allowed_changes
-from neox_train.data.identity import identify_data, is_data_there, list_data_paths
-from neox_train.data.opening import require_data
-from neox_train.data.pair_files import is_pair
+from neox_train.data.identity import identify_data, is_data_there
 from neox_train.errors import CheckpointError
 
 
@@ -40,15 +37,6 @@ def require_start(run: RunFolder, config: NeoxConfig) -> None:
             check_weights(newest, config, newest.digests)
             return
     _require_same(newest, config)
-
-
-def require_visible_data(config: NeoxConfig) -> None:
-    """Raise ConfigError or DataError where the data are not what the configuration needs, before processes start.
-
-    Data of which nothing is seen here may lie on the compute nodes alone; the ranks look there.
-    """
-    if any(os.path.exists(path) or is_pair(path) for path in list_data_paths(config)):
-        require_data(config)
 
 
 def _require_same(newest: Manifest | None, config: NeoxConfig) -> None:

@@ -26,8 +26,9 @@ from neox_train.cluster.packages import require_packages
 from neox_train.cluster.progress import MetricsTail
 from neox_train.cluster.reporter import Reporter
 from neox_train.cluster.restart import counts_as_restart, reason_to_give_up
-from neox_train.cluster.resumable import require_start, require_visible_data
+from neox_train.cluster.resumable import require_start
 from neox_train.cluster.stop_signals import StopSignals
+from neox_train.cluster.visible_data import require_visible_data, require_visible_data_apart
 from neox_train.config.cluster import Cluster
 from neox_train.config.layout import RunFolder
 from neox_train.config.run_file import restore_run_config, write_run_config
@@ -68,7 +69,7 @@ def train_run(
                 if config is not None:
                     restore_run_config(run, config)
                 else:
-                    require_visible_data(training.config)
+                    require_visible_data_apart(run)
                 _train(training, reporter, reason)
         _close_unfollowed(run, training.config, reporter)
         _mark_trained(run, training.config, reporter)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from neox_train.cluster.resumable import require_visible_data
+from neox_train.cluster.visible_data import require_visible_data, require_visible_data_apart
 from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.load import write_config
 from neox_train.config.schema import NeoxConfig
 from neox_train.data.opening import require_data
-from neox_train.errors import UserError
+from neox_train.errors import ConfigError, UserError
 from neox_train.training.dataset import TrainingData
 from tests.data.pairs import write_pair
 from tests.training.synthetic import VOCAB_SIZE, resolve, write_dataset
@@ -106,6 +107,16 @@ def test_two_names_of_one_set_are_told(sets: Path) -> None:
 
 def test_data_of_which_nothing_is_seen_are_left_to_the_ranks(sets: Path) -> None:
     require_visible_data(settle(sets, data_path="gone", train_data_paths=["away"]))
+
+
+def test_another_process_looks_so_that_who_follows_stays_small(sets: Path, tmp_path: Path) -> None:
+    for name, changes in (("good", {}), ("bad", {"train_data_paths": ["a", "gone"]})):
+        write_config(settle(sets, **changes), RunFolder(tmp_path / name).config_file)
+    require_visible_data_apart(RunFolder(tmp_path / "good"))
+    with pytest.raises(ConfigError, match=r"gone/manifest\.json cannot be read"):
+        require_visible_data_apart(RunFolder(tmp_path / "bad"))
+    script = "import sys, neox_train.cluster.submission; assert not {'numpy', 'h5py', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_no_torch_is_needed() -> None:
