@@ -18,11 +18,12 @@ from neox_train.config.block_meanings import (
 )
 from neox_train.config.key_table import name_type
 from neox_train.config.optimizer import ZERO_DEFAULTS
+from neox_train.config.passed_over import PASSED_OVER_PARAMS
 from neox_train.config.precision import FP16_DEFAULTS, WITHOUT_EFFECT
 from neox_train.config.reader import show_value
 from neox_train.config.refusals import BLOCK_REFUSALS
 from neox_train.config.schema import NeoxKeys
-from neox_train.config.support import OPTIMIZER_PARAMS, PASSED_OVER_PARAMS, SUPPORTED
+from neox_train.config.support import OPTIMIZER_PARAMS, SUPPORTED
 from neox_train.config.voids import OWN_CHECKPOINTS, VOIDS
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
@@ -112,8 +113,12 @@ def _say_status(path: str, block: str, name: str) -> str:
         return f"in force; built: {', '.join(str(value) for value in SUPPORTED[_BUILT[path]])}"
     if block == "optimizer.params":
         return _say_param(name)
-    if block == "fp16" and name in WITHOUT_EFFECT:
+    if path == "fp16.type":
+        return "accepted: bfloat16 trains in bfloat16, as in GPT-NeoX's old files; any other value is without effect"
+    if block in ("fp16", "bf16") and name in WITHOUT_EFFECT:
         return "accepted, without effect here: enabled alone decides"
+    if block == "bf16" and name != "enabled":
+        return "accepted, without effect here: bfloat16 needs no loss scale"
     if OWN_CHECKPOINTS in VOIDS.get(path, ()):
         return "accepted, without effect here: checkpoints are this project's own, not DeepSpeed's"
     return "in force"

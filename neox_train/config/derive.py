@@ -58,7 +58,7 @@ def _derive_world(keys: NeoxKeys, world_size: int | None) -> dict[str, Any]:
         raise ConflictError(
             f"{world} processes (nodes x processes_per_node) cannot be cut into "
             f"model_parallel_size {tensor} x pipe_parallel_size {pipeline}; "
-            f"use a multiple of {tensor * pipeline} processes",
+            f"{_name_products(world, tensor, pipeline)}use a multiple of {tensor * pipeline} processes",
             "world_size",
             "global_num_gpus",
             "model_parallel_size",
@@ -72,12 +72,25 @@ def _derive_world(keys: NeoxKeys, world_size: int | None) -> dict[str, Any]:
     }
 
 
+def _name_products(world: int, tensor: int, pipeline: int) -> str:
+    """The degrees nearest by that ``world`` processes can be cut into, one of the two as it is."""
+    choices = []
+    for key, kept, changed in (
+        ("model_parallel_size", tensor, "pipe_parallel_size"),
+        ("pipe_parallel_size", pipeline, "model_parallel_size"),
+    ):
+        if kept > 1 and world % kept == 0:
+            fitting = [str(degree) for degree in range(1, world // kept + 1) if world // kept % degree == 0]
+            choices.append(f"{key} {kept} with {changed} {' or '.join(fitting)}")
+    return f"set {', '.join(choices)}, or " if choices else ""
+
+
 def _derive_numbers(keys: NeoxKeys) -> dict[str, Any]:
     fp16, bf16, types = (_as_dict(block) for block in (keys.fp16, keys.bf16, keys.data_types))
     precision = derive_precision(keys.precision, fp16, bf16)
     values: dict[str, Any] = {"precision": precision, "fp16": fill_fp16(fp16, precision)}
     if precision == "bfloat16":
-        values["bf16"] = {"enabled": True}
+        values["bf16"] = {**(bf16 or {}), "enabled": True}
         values["data_types"] = {"grad_accum_dtype": _choose_accumulation((types or {}).get("grad_accum_dtype"))}
     return values
 

@@ -25,6 +25,17 @@ FP8_PARAMETERS = (
 )
 """Keys that say how FP8 is done; none of them switches it on."""
 
+TE_ACTIVATIONS = {
+    "gelu_tanh": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "geglu": "geglu",
+    "swiglu": "swiglu",
+    "reglu": "reglu",
+}
+"""Transformer Engine's names of activations; its GELU and the gate of its GEGLU are the tanh form."""
+
 _TE_LAYERS = ("te_mha", "te_layernorm_mlp", "te_columnparallel", "te_rowparallel")
 _CLASSES = {
     "delayed": "DelayedScaling",

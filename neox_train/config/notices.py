@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from neox_train.config.architecture import GATED_ACTIVATIONS
 from neox_train.config.fp8 import FP8_PARAMETERS, uses_fp8
-from neox_train.config.keys import read_status
+from neox_train.config.keys import is_off, read_status
 from neox_train.config.local_update import choose_local_update
 from neox_train.config.offload import offloads_optimizer
 from neox_train.config.one_bit import choose_one_bit_warmup, uses_one_bit
-from neox_train.config.precision import wants_wide_sums
-from neox_train.config.reader import show_value
+from neox_train.config.passed_over import PASSED_OVER_PARAMS
+from neox_train.config.precision import names_bfloat16, wants_wide_sums
+from neox_train.config.reader import find_place, show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.config.sizes import note_sizes
 from neox_train.config.voids import list_voids
@@ -21,6 +22,8 @@ def list_notices(config: NeoxConfig, written: NeoxKeys) -> list[str]:
         *_list_harmless(config, written),
         *list_voids(config),
         *_note_fp8(config),
+        *_note_old_type(config),
+        *_note_passed_over(config),
         *_note_clipping(config),
         *_note_gated_width(config),
         *_note_narrow_width(config),
@@ -58,6 +61,27 @@ def _note_fp8(config: NeoxConfig) -> list[str]:
     return [
         f"{config.places[written[0]]}: {', '.join(written)} do not switch FP8 on by themselves; "
         "te_fp8: true, te_fp8_recipe or te_fp8_mha: true does"
+    ]
+
+
+def _note_old_type(config: NeoxConfig) -> list[str]:
+    if not names_bfloat16(config.fp16):
+        return []
+    place = find_place(config.places, "fp16.type")
+    return [
+        (f"{place}: " if place else "")
+        + "fp16.type bfloat16 trains in bfloat16, as GPT-NeoX did when it had this key (today it would take fp16); "
+        "precision: bfloat16 says the same"
+    ]
+
+
+def _note_passed_over(config: NeoxConfig) -> list[str]:
+    """Parameters of the optimizer that say what is done anyway, or choose a library that is not used."""
+    params = (config.optimizer or {}).get("params", {})
+    return [
+        f"{place}: optimizer.params.{name} has no effect here: the optimizer is this project's choice"
+        for name in PASSED_OVER_PARAMS.get(config.optimizer_type, ())
+        if not is_off(params.get(name)) and (place := find_place(config.places, f"optimizer.params.{name}"))
     ]
 
 

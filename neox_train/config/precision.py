@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from neox_train.config.conflict import ConflictError
@@ -21,8 +22,8 @@ FP16_DEFAULTS: dict[str, Any] = {
 }
 """DeepSpeed's defaults, written out; loss_scale 0 is dynamic."""
 
-WITHOUT_EFFECT = ("fp16", "type")
-"""Keys of old GPT-NeoX files inside the block; ``enabled`` alone decides."""
+WITHOUT_EFFECT = ("fp16", "bf16", "type")
+"""Keys of old GPT-NeoX files inside the blocks; ``enabled`` decides, and ``fp16.type: bfloat16`` says of what."""
 
 
 def derive_precision(precision: str | None, fp16: dict[str, Any] | None, bf16: dict[str, Any] | None) -> Precision:
@@ -30,6 +31,12 @@ def derive_precision(precision: str | None, fp16: dict[str, Any] | None, bf16: d
     if fp16 is not None and "enabled" not in fp16:
         raise ConflictError("the fp16 block does not say enabled; add enabled: true or enabled: false", "fp16")
     half, brain = _read_switch(fp16), _read_switch(bf16)
+    if half and names_bfloat16(fp16):
+        if precision == "fp16":
+            raise ConflictError(
+                "precision is fp16, but fp16.type is bfloat16; make them agree", "precision", "fp16.type"
+            )
+        half, brain = None, True
     if half and brain:
         raise ConflictError(
             "fp16.enabled and bf16.enabled are both true; enable one of them", "fp16.enabled", "bf16.enabled"
@@ -46,6 +53,11 @@ def derive_precision(precision: str | None, fp16: dict[str, Any] | None, bf16: d
     return "fp16" if half else "bfloat16" if brain else "fp32"
 
 
+def names_bfloat16(fp16: Mapping[str, Any] | None) -> bool:
+    """Whether the block is of the time when GPT-NeoX had bfloat16 as a type of it, as in Pythia 1B's file."""
+    return bool(fp16 and fp16.get("enabled") and fp16.get("type") == "bfloat16")
+
+
 def _read_switch(block: dict[str, Any] | None) -> bool | None:
     return None if block is None else block.get("enabled")
 
@@ -54,8 +66,7 @@ def fill_fp16(fp16: dict[str, Any] | None, precision: Precision) -> dict[str, An
     """The fp16 block with every default written out; as it was when fp16 is not in force."""
     if precision != "fp16":
         return fp16
-    written = {key: value for key, value in (fp16 or {}).items() if key not in WITHOUT_EFFECT}
-    return {**FP16_DEFAULTS, **written, "enabled": True}
+    return {**FP16_DEFAULTS, **(fp16 or {}), "enabled": True}
 
 
 def wants_wide_sums(config: NeoxConfig) -> bool:

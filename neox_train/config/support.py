@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from neox_train.config.compression import list_compression_problems, list_sparse_problems
 from neox_train.config.conflict import name_places
-from neox_train.config.fp8 import uses_transformer_engine
+from neox_train.config.fp8 import TE_ACTIVATIONS, uses_transformer_engine
 from neox_train.config.hardware import TE_LAYER_KEYS, require_hardware
 from neox_train.config.implementations import Implementations
 from neox_train.config.keys import is_inactive, is_off, read_remedy, read_status
 from neox_train.config.offload import list_offload_problems
 from neox_train.config.one_bit import ONE_BIT_TYPES
+from neox_train.config.passed_over import ADAM_KINDS, PASSED_OVER_PARAMS
 from neox_train.config.reader import find_place, show_value
 from neox_train.config.reduction import list_reduction_problems
 from neox_train.config.refusals import list_block_refusals
@@ -72,13 +73,6 @@ _WRITTEN_AS = {"optimizer_type": "optimizer.type", "zero_stage": "zero_optimizat
 EIGHT_BIT_TYPES = ("adam", "adamw", "lion")
 """Optimizers whose states can be kept in 8 bits."""
 
-_ADAM_KINDS = ("adam", "adamw", "cpu_adam", "cpu_torch_adam")
-PASSED_OVER_PARAMS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(_ADAM_KINDS, ("torch_adam", "adam_w_mode", "bias_correction")),
-    **dict.fromkeys(ONE_BIT_TYPES.values(), ("comm_backend_name", "cuda_aware")),
-}
-"""Parameters without effect: of Adam those that say what is done anyway, of 1-bit optimizers those that choose a
-library for the exchange, which is this project's own."""
 _LAYERS = ("global", "flash", "local")
 _LOCAL_WINDOW = ("block", "num_local_blocks", "num_sliding_window_blocks")
 
@@ -135,7 +129,7 @@ def _list_optimizer(config: NeoxConfig) -> list[str]:
         for name, value in params.items()
         if name not in read and not is_off(value)
     ]
-    if kind in _ADAM_KINDS:
+    if kind in ADAM_KINDS:
         problems += [
             f"optimizer.params.{name}: false (remove it: {reason})"
             for name, reason in (
@@ -184,6 +178,10 @@ def _list_transformer_engine(config: NeoxConfig) -> list[str]:
     if config.te_mha or config.te_layernorm_mlp:
         if config.gpt_j_residual and config.gpt_j_tied:
             problems.append("gpt_j_tied with te_mha or te_layernorm_mlp (set them to false)")
+        activation = "gelu_tanh" if config.activation == "gelu" else config.activation
+        if config.te_layernorm_mlp and activation not in TE_ACTIVATIONS:
+            built = ", ".join(TE_ACTIVATIONS).replace("gelu_tanh", "gelu")
+            problems.append(f"activation {config.activation} with te_layernorm_mlp (set it to one of {built})")
         if config.norm == "non_parametric_layernorm":
             problems.append("norm non_parametric_layernorm with te_mha or te_layernorm_mlp (set them to false)")
     elif config.te_fp8_first_last_layers_bf16 and config.gpt_j_residual and config.gpt_j_tied:

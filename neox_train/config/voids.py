@@ -13,7 +13,7 @@ from typing import Any
 from neox_train.config.decay_span import default_decay_iters
 from neox_train.config.fp8 import uses_fp8
 from neox_train.config.optimizer import ZERO_DEFAULTS
-from neox_train.config.precision import FP16_DEFAULTS
+from neox_train.config.precision import FP16_DEFAULTS, names_bfloat16
 from neox_train.config.reader import find_place, show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 
@@ -77,6 +77,8 @@ _STAGE_0 = _if(lambda config: config.zero_stage == 0, "zero_optimization.stage i
 _BELOW_STAGE_3 = Void(
     lambda config: config.zero_stage < 3, lambda config: f"zero_optimization.stage is {config.zero_stage}"
 )
+_ENABLED_DECIDES = _if(lambda _: True, "enabled alone decides")
+_NO_SCALE = _if(lambda _: True, "bfloat16 needs no loss scale")
 OWN_CHECKPOINTS = _if(lambda _: True, "checkpoints are this project's own, not DeepSpeed's")
 
 VOIDS: dict[str, tuple[Void, ...]] = {
@@ -171,6 +173,16 @@ VOIDS: dict[str, tuple[Void, ...]] = {
     "test_label_data_paths": (_NO_VALIDATION,),
     "eval_interval": (_NO_VALIDATION,),
     "steps_per_print": (_if(lambda config: config.pipe_parallel_size > 1, "pipeline stages print no such lines"),),
+    "fp16.fp16": (_ENABLED_DECIDES,),
+    "fp16.type": (
+        Void(lambda config: not names_bfloat16(config.fp16), lambda _: "enabled alone decides, unless it is bfloat16"),
+    ),
+    "bf16.bf16": (_ENABLED_DECIDES,),
+    "bf16.type": (_ENABLED_DECIDES,),
+    **{
+        f"bf16.{name}": (_NO_SCALE,)
+        for name in ("loss_scale", "loss_scale_window", "initial_scale_power", "hysteresis", "min_loss_scale")
+    },
     "fp16.loss_scale": (_NOT_FP16,),
     "fp16.auto_cast": (_NOT_FP16,),
     "fp16.initial_scale_power": (_NOT_FP16, _STATIC_SCALE),
@@ -203,7 +215,7 @@ VOIDS: dict[str, tuple[Void, ...]] = {
 }
 """By key, dotted inside a block: what leaves it nothing to do, the first that holds."""
 
-_BLOCK_DEFAULTS = {"fp16": FP16_DEFAULTS, "zero_optimization": ZERO_DEFAULTS}
+_BLOCK_DEFAULTS = {"fp16": FP16_DEFAULTS, "bf16": {**FP16_DEFAULTS}, "zero_optimization": ZERO_DEFAULTS}
 
 
 def list_voids(config: NeoxConfig) -> list[str]:

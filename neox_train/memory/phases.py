@@ -209,9 +209,11 @@ def _count_gradients_above_first(plan: RankPlan, gradients: GradientBytes) -> in
 def _count_live_weights(plan: RankPlan) -> int:
     """Weights that ZeRO 3 has gathered at most: all it cuts, up to ``stage3_max_live_parameters`` elements.
 
-    An upper bound: DeepSpeed lets go of a parameter sooner where its next use is far.
+    An upper bound: DeepSpeed lets go of a parameter sooner where its next use is far. A single replica has them all
+    where they are, unless they are in the host's memory.
     """
-    if choose_wrapper(plan) != "zero3" or plan.data_parallel_size == 1:
+    moves = plan.data_parallel_size > 1 or (plan.offloads_weights and plan.device == "cuda")
+    if choose_wrapper(plan) != "zero3" or not moves:
         return 0
     cut = sum(size for group in list_groups(plan) for size in group.sizes if size > plan.persistence_threshold)
     return plan.weight_bytes * min(cut, plan.max_live_parameters)

@@ -7,21 +7,11 @@ from typing import Any
 import torch
 
 from neox_train.config.architecture import Architecture
+from neox_train.config.fp8 import TE_ACTIVATIONS
 from neox_train.errors import NotBuiltError
 from neox_train.model.te import import_te, te_normalization
 from neox_train.model.te_adopt import Adopter, Weights
 from neox_train.model.te_split import TESplit
-
-TE_ACTIVATIONS = {
-    "gelu_tanh": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-    "geglu": "geglu",
-    "swiglu": "swiglu",
-    "reglu": "reglu",
-}
-"""Transformer Engine's names of activations; its GELU and the gate of its GEGLU are the tanh form."""
 
 
 class TELayerNormMLP(Adopter):

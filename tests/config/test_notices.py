@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from neox_train.config.load import load_config
-from tests.config.files import TINY, load_tiny
+from tests.config.files import TINY, load_tiny, refuse_tiny
 
 
 @pytest.mark.parametrize("activation", ["swiglu", "geglu", "reglu", "glu", "bilinear"])
@@ -83,3 +83,28 @@ def test_what_data_path_does_beside_a_blend_is_told() -> None:
     (notice,) = [notice for notice in load_tiny(data_path="c", **blend).notices if "train_data_paths" in notice]
     assert notice.endswith("data_path gives the tokenizer and the validation; the training reads train_data_paths")
     assert not any("the training reads" in notice for notice in load_tiny(data_path="c").notices)
+
+
+def test_an_old_file_s_type_of_number_is_followed_and_told(tmp_path: Path) -> None:
+    file = tmp_path / "old.yml"
+    file.write_text('"fp16": {"fp16": true, "enabled": true, "type": "bfloat16", "loss_scale": 0}\n')
+    config = load_config([*TINY, file])
+    assert config.precision == "bfloat16"
+    assert any(f"{file}, line 1: fp16.type bfloat16 trains in bfloat16" in notice for notice in config.notices)
+    again = load_tiny(**{"fp16": config.fp16, "bf16": config.bf16, "precision": config.precision})
+    assert again.precision == "bfloat16"
+
+
+def test_parameters_of_an_optimizer_without_effect_are_told() -> None:
+    params = {"lr": 1e-3, "torch_adam": True, "bias_correction": True}
+    notices = load_tiny(optimizer={"type": "Adam", "params": params}).notices
+    told = [notice for notice in notices if "has no effect here" in notice]
+    assert [notice.split(" has no")[0].rsplit(" ", 1)[1] for notice in told] == [
+        "optimizer.params.torch_adam",
+        "optimizer.params.bias_correction",
+    ]
+
+
+def test_degrees_that_the_processes_can_be_cut_into_are_named() -> None:
+    sentence = refuse_tiny(processes=8, model_parallel_size=2, pipe_parallel_size=3, num_layers=6)
+    assert "set model_parallel_size 2 with pipe_parallel_size 1 or 2 or 4, or use a multiple of 6 processes" in sentence

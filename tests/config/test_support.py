@@ -185,3 +185,12 @@ def test_what_one_device_can_do_is_not_refused_without_knowing_one() -> None:
     # Recomputes beside eager layers, as on CPUs; compiled ones do it by themselves.
     keys = {"checkpoint_activations": True, "checkpoint_granularity": "selective", "checkpoint_num_layers": 2}
     require_trainable(load_tiny(**keys))
+
+
+@pytest.mark.parametrize("activation", ["softsign", "mish", "glu", "bilinear", "squared_relu"])
+def test_an_activation_that_transformer_engine_has_not_is_refused_before_a_rank_starts(activation: str) -> None:
+    keys = {"te_layernorm_mlp": True, "precision": "bfloat16", "intermediate_size": 192}
+    sentence = refuse(lambda: require_trainable(load_tiny(**keys, activation=activation)))
+    assert f"activation {activation} with te_layernorm_mlp (set it to one of gelu, relu, silu, swish" in sentence
+    for built in ("gelu", "relu", "swiglu", "geglu", "reglu", "silu"):
+        require_trainable(load_tiny(**keys, activation=built))

@@ -102,6 +102,15 @@ CASES: dict[str, tuple[Any, list[Change], Change | None]] = {
     "test_label_data_paths": (["b"], [{"eval_iters": 0, "test_data_paths": ["a"]}], {"test_data_paths": ["a"]}),
     "eval_interval": (7, [{"eval_iters": 0}], {"eval_iters": 2}),
     "steps_per_print": (7, [{"pipe_parallel_size": 2, "processes": 2}], {}),
+    "fp16.fp16": (True, [{"fp16": {"enabled": True}}], None),
+    "fp16.type": ("fp16", [{"fp16": {"enabled": True}}], None),
+    "bf16.bf16": (True, [{"bf16": {"enabled": True}}], None),
+    "bf16.type": ("bfloat16", [{"bf16": {"enabled": True}}], None),
+    "bf16.loss_scale": (8.0, [{"bf16": {"enabled": True}}], None),
+    "bf16.loss_scale_window": (8, [{"bf16": {"enabled": True}}], None),
+    "bf16.initial_scale_power": (8, [{"bf16": {"enabled": True}}], None),
+    "bf16.hysteresis": (8, [{"bf16": {"enabled": True}}], None),
+    "bf16.min_loss_scale": (8.0, [{"bf16": {"enabled": True}}], None),
     "fp16.loss_scale": (8.0, [{"fp16": {"enabled": False}}], {"fp16": {"enabled": True}}),
     "fp16.auto_cast": (True, [{"fp16": {"enabled": False}}], {"fp16": {"enabled": True}}),
     "fp16.initial_scale_power": (
@@ -259,8 +268,6 @@ BLOCK_KEYS_THAT_ACT = {
     "offload_optimizer",
     "offload_param",
 }
-OLD_NAMES = {"fp16", "type"}
-"""Inside the fp16 block: without effect in GPT-NeoX too, and in all its files."""
 
 
 def told(config: NeoxConfig, path: str) -> list[str]:
@@ -286,7 +293,7 @@ def test_every_key_is_decided() -> None:
 def test_every_key_of_a_block_is_decided(block: str, kind: Any) -> None:
     from neox_train.config.refusals import BLOCK_REFUSALS
 
-    left = set(kind.__annotations__) - BLOCK_KEYS_THAT_ACT - OLD_NAMES
+    left = set(kind.__annotations__) - BLOCK_KEYS_THAT_ACT
     refused = {path.partition(".")[2] for path in BLOCK_REFUSALS if path.startswith(block + ".")}
     assert left == refused | {path.partition(".")[2] for path in VOIDS if path.startswith(block + ".")}
 

@@ -225,6 +225,7 @@ OWN_ROWS = (
     OwnRow("1-3B/bf16", 10, 62_051),
     OwnRow("1-3B/adam8bit", 10, 56_273),
     OwnRow("2-7B/bf16", 10, 25_711),
+    OwnRow("2-7B/bf16", 12, 28_596),
     OwnRow("2-7B/fp8-delayed", 10, 36_193),
     OwnRow("6-7B/bf16-checkpointing", 10, 10_375),
 )

@@ -49,6 +49,20 @@ def test_a_gpu_allocates_the_whole_reduction_bucket() -> None:
     assert communication["loss"] == 0
 
 
+def test_one_replica_gathers_what_lies_in_the_host_s_memory() -> None:
+    zero = {"stage": 3, "stage3_param_persistence_threshold": 0, "offload_optimizer": {"device": "cpu"}}
+
+    def gather(**blocks: object) -> int:
+        plan = replace(make_plan(world_size=1, zero_optimization={**zero, **blocks}), device="cuda")
+        communication = {phase.name: phase.parts["communication"] for phase in list_phases(plan)}["loss"]
+        limited = {p.name: p.parts["communication"] for p in list_phases(replace(plan, max_live_parameters=0))}["loss"]
+        return communication - limited
+
+    plan = make_plan(zero_optimization=zero)
+    assert gather(offload_param={"device": "cpu"}) == plan.weight_bytes * count_parameters(plan.architecture)
+    assert gather() == 0
+
+
 def test_zero_3_gathers_up_to_its_limit_of_live_parameters() -> None:
     plan = make_plan(zero_optimization={"stage": 3, "stage3_param_persistence_threshold": 0})
     loss = {phase.name: phase.parts["communication"] for phase in list_phases(plan)}["loss"]

@@ -29,11 +29,18 @@ class Fp16Block(TypedDict, total=False):
 
 
 class Bf16Block(TypedDict, total=False):
-    """bfloat16."""
+    """bfloat16; old files have the names of the fp16 block here too."""
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
 
     enabled: bool
+    bf16: bool
+    type: str
+    loss_scale: Annotated[float, Field(ge=0)]
+    loss_scale_window: Annotated[Whole, Field(ge=1)]
+    initial_scale_power: Annotated[Whole, Field(ge=0, le=126)]
+    hysteresis: Annotated[Whole, Field(ge=1)]
+    min_loss_scale: Annotated[float, Field(ge=0)]
 
 
 class DataTypesBlock(TypedDict, total=False):
