@@ -28,6 +28,9 @@ def group_parameters(
 
     Of a pipeline stage only those it holds; ``is_whole`` wants all of the table. Raises ValueError when the model's
     parameters are not the table's.
+
+    Under muP the learning rate of the layers' matrices falls with the width and their decay rises with it, so that the
+    product, by which a decoupled decay shrinks weights, is that of the tuned width (as in the mup package's MuAdamW).
     """
     parameters = dict(model.named_parameters())
     table = [entry for entry in list_parameters(architecture) if is_whole or entry.name in parameters]
@@ -45,7 +48,9 @@ def group_parameters(
             "params": put_aligned_first(
                 [parameters[entry.name] for entry in group.parameters], count=lambda parameter: parameter.numel()
             ),
-            "weight_decay": config.weight_decay if group.decays else 0.0,
+            "weight_decay": config.weight_decay * (width if group.is_hidden_matrix and width else 1.0)
+            if group.decays
+            else 0.0,
             **({STATE_BITS: 32} if group.is_embedding else {}),
             **({STEPPED_BY_MUON: True} if group.is_hidden_matrix and config.optimizer_type == "muon" else {}),
             **({RATE_FACTOR: 1.0 / width} if group.is_hidden_matrix and width else {}),

@@ -24,7 +24,11 @@ STEPS = 4
 def make(width: int, *, use_mup: bool, **keys: Any) -> tuple[Any, Architecture]:
     mup = {"use_mup": True, "mup_base_hidden_size": BASE} if use_mup else {}
     config = make_config(
-        world_size=1, hidden_size=width, num_attention_heads=4, init_method="normal", weight_decay=0.0, **mup, **keys
+        world_size=1,
+        hidden_size=width,
+        num_attention_heads=4,
+        init_method="normal",
+        **{"weight_decay": 0.0, **mup, **keys},
     )
     return config, Architecture.from_config(config)
 
@@ -60,6 +64,27 @@ def test_a_step_moves_hidden_states_and_logits_alike_at_every_width() -> None:
         assert changes[wide][name] / changes[narrow][name] == pytest.approx(1.0, abs=0.5), name
     # Without it the same learning rate moves a wide model much further.
     assert plain[wide]["hidden"] / plain[narrow]["hidden"] > 3
+
+
+def shrink(width: int) -> dict[str, float]:
+    """By how much a step of AdamW without gradients shrinks a matrix of the layers, an embedding and a bias."""
+    config, architecture = make(width, use_mup=True, weight_decay=0.1)
+    model = GPTNeoX(architecture)
+    initialise(model, architecture, seed=3)
+    optimizer = torch.optim.AdamW(group_parameters(model, architecture, config))
+    set_learning_rate(optimizer, 0.1)
+    named = dict(model.named_parameters())
+    for parameter in named.values():
+        parameter.grad = torch.zeros_like(parameter)
+    names = ("layers.0.mlp.linear1.weight", "word_embeddings.weight", "final_norm.weight")
+    before = {name: named[name].detach().clone() for name in names}
+    optimizer.step()
+    return {name: 1.0 - float(named[name].norm() / before[name].norm()) for name in names}
+
+
+def test_decay_shrinks_weights_alike_at_every_width() -> None:
+    for width in (BASE, 4 * BASE):
+        assert list(shrink(width).values()) == pytest.approx([0.01, 0.01, 0.0], abs=1e-6)
 
 
 def test_factors_follow_the_width() -> None:
