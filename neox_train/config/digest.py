@@ -54,7 +54,9 @@ _SAID_BY_DERIVED_VALUES = frozenset(
 )
 
 
-BACKENDS = frozenset({"te_mha", "te_layernorm_mlp", "te_columnparallel", "te_rowparallel", "bias_gelu_fusion"})
+BACKENDS = frozenset(
+    {"te_mha", "te_layernorm_mlp", "te_columnparallel", "te_rowparallel", "bias_gelu_fusion", "rope_fusion"}
+)
 """Keys that say who computes a layer: the same architecture, and the same checkpoint, with either."""
 
 

@@ -24,6 +24,8 @@ class Implementations:
     """The choices of one training."""
 
     compiled_blocks: bool
+    fused_rotation: bool
+    """Whether blocks that are not compiled rotate queries and keys in one compiled kernel."""
     flat_masters: bool
     loss_chunk_tokens: int
     checkpoint_layers: int
@@ -58,6 +60,7 @@ class Implementations:
         default_chunk = _GPU_CHUNK_TOKENS if on_gpu and whole else 0
         return cls(
             compiled_blocks=compiled,
+            fused_rotation=config.rope_fusion and on_gpu and not compiled,
             flat_masters=_given(config.flat_master_weights, on_gpu and hindrance is None),
             loss_chunk_tokens=default_chunk if config.loss_chunk_tokens is None else config.loss_chunk_tokens,
             checkpoint_layers=_choose_checkpoint_layers(config, compiled=compiled),

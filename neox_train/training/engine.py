@@ -19,6 +19,7 @@ from neox_train.config.offload import offloads_optimizer
 from neox_train.config.zeropp import list_quantised
 from neox_train.errors import ConfigError
 from neox_train.model.gpt_neox import GPTNeoX
+from neox_train.model.heads import fuse_rotation
 from neox_train.model.initialisation import initialise
 from neox_train.model.layers import LayerFactory, LocalLayers
 from neox_train.model.parallel.layers import ParallelLayers
@@ -70,6 +71,7 @@ def build_engine(
         # whose fp32 weights may be too large.
         model.to(context.device)
     prefer_fast_attention(context.device)
+    fuse_rotation(choice.fused_rotation)
     if choice.compiled_blocks:
         compile_blocks(model)
     groups = group_parameters(model, architecture, config, is_whole=grid.shape.pp == 1)

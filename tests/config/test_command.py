@@ -138,7 +138,7 @@ def test_help_says_that_no_file_wins(cases: Path, tmp_path: Path) -> None:
     ("key", "expected"),
     [
         ("train-iters", ["Optimizer steps", "in force", "default: null"]),
-        ("rope_fusion", ["without effect"]),
+        ("layernorm_fusion", ["without effect"]),
         ("moe_num_experts", ["not built"]),
         ("ffn_width", ["computed from other keys"]),
         ("save_interval", ["write checkpoint_factor"]),

@@ -153,9 +153,9 @@ def test_text_keys_keep_the_characters_typed(tmp_path: Path) -> None:
 
 
 def test_keys_without_effect_are_noted_with_their_place(tmp_path: Path) -> None:
-    (tmp_path / "a.yml").write_text("rope_fusion: true\nlayernorm_fusion: false\n")
+    (tmp_path / "a.yml").write_text("bias_dropout_fusion: true\nlayernorm_fusion: false\n")
     notices = load_config([*TINY, tmp_path / "a.yml"]).notices
-    assert any("a.yml, line 1: rope_fusion has no effect here" in sentence for sentence in notices)
+    assert any("a.yml, line 1: bias_dropout_fusion has no effect here" in sentence for sentence in notices)
     assert not any("layernorm_fusion" in sentence for sentence in notices)
 
 

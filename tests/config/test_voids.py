@@ -252,7 +252,7 @@ REFUSED_ALONE = {
     "weight_by_num_documents",
 }
 """Keys that are refused, not passed over, without the key they need."""
-BY_DEVICE = {"deterministic", "torch_compile", "flat_master_weights", "loss_chunk_tokens"}
+BY_DEVICE = {"deterministic", "rope_fusion", "torch_compile", "flat_master_weights", "loss_chunk_tokens"}
 """Keys whose effect depends on the machine: training says so or refuses."""
 BLOCK_KEYS_THAT_ACT = {
     "enabled",

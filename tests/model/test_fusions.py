@@ -1,17 +1,19 @@
-"""What GPT-NeoX's fusion keys name is always fused here: against the same arithmetic spelled out, both ways."""
+"""What GPT-NeoX's fusion keys name is fused here: against the same arithmetic spelled out, both ways."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from neox_train.config.architecture import Architecture
+from neox_train.config.implementations import Implementations
 from neox_train.model.attention import SelfAttention
-from neox_train.model.heads import split_heads
+from neox_train.model.heads import fuse_rotation, split_heads
 from neox_train.model.layers import LocalLayers
 from neox_train.model.norm import build_norm
 from neox_train.model.rotary import Rotary, apply_rotary
@@ -79,6 +81,60 @@ def test_rope_fusion() -> None:
         return torch.cat([part.flatten() for part in (*rotated, values)])
 
     compare(fused, plain, draw(2, 24, 3, 4, 16))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_compiled_rotation_is_the_one_operation_by_operation(dtype: torch.dtype) -> None:
+    tables = Rotary(8, 10_000).tables(24, torch.device("cpu"))
+    groups = draw(2, 24, 3, 4, 16).to(dtype)
+    seen = []
+    for wanted in (False, True):
+        fuse_rotation(wanted)
+        try:
+            copy = groups.clone().requires_grad_()
+            parts = split_heads(copy, tables)
+            sum(part.float().square().sum() for part in parts).backward()  # type: ignore[union-attr]
+            seen.append([*parts, copy.grad])
+        finally:
+            fuse_rotation(False)
+    for plain, fused in zip(*seen, strict=True):
+        # A compiled product may add without rounding in between: a last place of its number format.
+        torch.testing.assert_close(fused, plain, rtol=1e-6 if dtype == torch.float32 else 8e-3, atol=1e-6)
+
+
+@pytest.mark.gpu
+def test_a_gpu_rotates_in_a_kernel_or_two() -> None:
+    device = torch.device("cuda")
+    tables = Rotary(64, 10_000).tables(2048, device)
+    groups = torch.randn(4, 2048, 16, 3, 128, device=device, dtype=torch.bfloat16, requires_grad=True)
+    kernels = {}
+    for wanted in (False, True):
+        fuse_rotation(wanted)
+        try:
+            for _ in range(3):
+                torch.autograd.backward(
+                    split_heads(groups, tables), tuple(map(torch.ones_like, split_heads(groups, tables)))
+                )
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+                parts = split_heads(groups, tables)
+                torch.cuda.synchronize()
+            del parts
+        finally:
+            fuse_rotation(False)
+        kernels[wanted] = sum(event.count for event in profiler.key_averages())
+    assert kernels[True] <= 4 < 10 <= kernels[False]
+
+
+def test_the_key_selects_it_where_layers_are_not_compiled() -> None:
+    def fused(device: Any, **keys: Any) -> bool:
+        return Implementations.choose(load_tiny(**keys), device).fused_rotation
+
+    cut = {"model_parallel_size": 2, "processes": 2}
+    assert fused("cuda", rope_fusion=True, **cut)
+    assert fused("cuda", rope_fusion=True, zero_optimization={"stage": 3})
+    assert not fused("cuda", **cut)
+    assert not fused("cuda", rope_fusion=True)
+    assert not fused("cpu", rope_fusion=True, **cut)
 
 
 @pytest.mark.parametrize("name", ["layernorm", "rmsnorm"])

@@ -96,7 +96,11 @@ class PositionKeys(BaseModel):
     rotary_pct: float = implemented(1.0, "Share of each head's dimensions that rotate.", gt=0, le=1)
     rotary_emb_base: Whole = implemented(10000, "Base of the rotary frequencies.", ge=1)
     rotary_save_freqs_buffer: bool = harmless(False, "Store rotary frequencies in checkpoints; they are recomputed.")
-    rope_fusion: bool = harmless(False, "Fused rotary kernel.")
+    rope_fusion: bool = implemented(
+        False,
+        "Rotate queries and keys in one compiled kernel where layers are not compiled as a whole (tensor and pipeline "
+        "parallel, ZeRO 3); compiled layers and Transformer Engine's have it anyway.",
+    )
     rpe_num_buckets: int = harmless(32, "Buckets of pos_emb rpe.")
     rpe_max_distance: int = harmless(128, "Distance of the last bucket of pos_emb rpe.")
     opt_pos_emb_offset: int = refused(
