@@ -13,6 +13,7 @@ from neox_train.config.conflict import ConflictError
 from neox_train.config.derive import derive_values
 from neox_train.config.extra_args import check_extra_args
 from neox_train.config.fp8 import check_fp8
+from neox_train.config.layer_kinds import BUILT_LAYERS, OTHER_FAMILIES, find_layer_kinds
 from neox_train.config.merge import merge_documents, set_overrides
 from neox_train.config.normalise import normalise_literals, replace_retired, restore_text
 from neox_train.config.notices import list_notices
@@ -20,7 +21,7 @@ from neox_train.config.reader import Document, read_yaml, show_value
 from neox_train.config.schema import NeoxConfig, NeoxKeys
 from neox_train.config.sections.derived import DerivedKeys
 from neox_train.config.validation import explain_validation
-from neox_train.errors import ConfigError
+from neox_train.errors import ConfigError, NotBuiltError
 from neox_train.files import write_text
 
 _ONLY_DERIVED = frozenset(DerivedKeys.model_fields) - frozenset(NeoxKeys.model_fields)
@@ -56,6 +57,7 @@ def resolve_document(document: Document, *, world_size: int | None = None) -> Ne
         keys = NeoxKeys.model_validate(values)
         DerivedKeys.model_validate(written)
     except ValidationError as error:
+        _require_built_layers(document)
         raise explain_validation(error, NeoxConfig, document.places, document.file) from None
     try:
         derived = derive_values(keys, world_size, written.get("vocab_size"))
@@ -63,6 +65,7 @@ def resolve_document(document: Document, *, world_size: int | None = None) -> Ne
         check_extra_args(config)
         check_fp8(config)
     except ConflictError as conflict:
+        _require_built_layers(document)
         raise conflict.locate(document.places, document.file) from None
     _check_written(document, written, derived)
     config._places = document.places
@@ -79,6 +82,17 @@ def write_config(config: NeoxConfig, path: Path | str) -> None:
 def dump_yaml(values: Mapping[str, Any]) -> str:
     """YAML text, keys in the given order."""
     return yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True, width=110)
+
+
+def _require_built_layers(document: Document) -> None:
+    """Say first of a file that cannot be used that it is of another family, whose other keys mean nothing here."""
+    strange = sorted(find_layer_kinds(document.values.get("attention_config")) - {*BUILT_LAYERS})
+    known = [kind for kind in strange if kind in OTHER_FAMILIES]
+    if known:
+        place = document.places.get("attention_config", document.file)
+        raise NotBuiltError(
+            f"{place}: attention_config names {', '.join(known)}, which is not built; {', '.join(BUILT_LAYERS)} are"
+        )
 
 
 def _check_world(document: Document, world_size: int | None) -> None:

@@ -11,6 +11,7 @@ from neox_train.config.fp8 import TE_ACTIVATIONS, uses_transformer_engine
 from neox_train.config.hardware import TE_LAYER_KEYS, require_hardware
 from neox_train.config.implementations import Implementations
 from neox_train.config.keys import is_inactive, is_off, read_remedy, read_status
+from neox_train.config.layer_kinds import BUILT_LAYERS
 from neox_train.config.offload import list_offload_problems
 from neox_train.config.one_bit import ONE_BIT_TYPES
 from neox_train.config.passed_over import ADAM_KINDS, PASSED_OVER_PARAMS
@@ -73,7 +74,6 @@ _WRITTEN_AS = {"optimizer_type": "optimizer.type", "zero_stage": "zero_optimizat
 EIGHT_BIT_TYPES = ("adam", "adamw", "lion")
 """Optimizers whose states can be kept in 8 bits."""
 
-_LAYERS = ("global", "flash", "local")
 _LOCAL_WINDOW = ("block", "num_local_blocks", "num_sliding_window_blocks")
 
 
@@ -112,9 +112,9 @@ def _list_outside_table(config: NeoxConfig) -> list[str]:
             problems.append(
                 f"{_WRITTEN_AS.get(name, name)}: {show_value(getattr(config, name))} (built: {known}; set one of them)"
             )
-    strange = sorted(set(config.attention_layers) - set(_LAYERS))
+    strange = sorted(set(config.attention_layers) - set(BUILT_LAYERS))
     if strange:
-        problems.append(f"attention_config: {', '.join(strange)} (built: {', '.join(_LAYERS)}; set one of them)")
+        problems.append(f"attention_config: {', '.join(strange)} (built: {', '.join(BUILT_LAYERS)}; set one of them)")
     return problems
 
 

@@ -29,6 +29,8 @@ _PATTERNS = {
     PARTITION_PATTERN: "type:transformer (layers), uniform or parameters is wanted; after type: a regular expression "
     "of layer names may stand that contains transformer, as type:transformer|mlp"
 }
+_SHOWN = 8
+"""Complaints that one refusal tells."""
 _COMPARED = {
     "greater_than": ("gt", "more than"),
     "greater_than_equal": ("ge", "at least"),
@@ -40,7 +42,7 @@ _COMPARED = {
 def explain_validation(
     error: ValidationError, kind: type[BaseModel], places: Mapping[str, Place], where: str
 ) -> ConfigError:
-    """One sentence for the first complaint: ``FILE, line N: optimizer.params.lr is '6e-4x'; a number is wanted``.
+    """``FILE, line N: optimizer.params.lr is '6e-4x'; a number is wanted``, with `` | `` between several complaints.
 
     ``kind`` is the record that was filled (its names are suggested for unknown keys), ``where`` names the file when
     the key has no line.
@@ -50,13 +52,26 @@ def explain_validation(
     others = [entry for entry in complaints if entry["type"] != "missing"]
     if not others:
         return ConfigError(f"{_say_place(missing[0], places, where)}{_say_missing(missing)}")
-    complaint = others[0]
-    parts = [part for part in complaint["loc"] if not _names_branch(part)]
+    # Of a value that may be one of several kinds each kind complains: the first does.
+    by_path: dict[str, Any] = {}
+    for complaint in others:
+        by_path.setdefault(join_path(_leave_branches(complaint)), complaint)
+    sentences = [_say_complaint(complaint, kind, places, where) for complaint in by_path.values()]
+    more = f" | and {len(sentences) - _SHOWN} more" if len(sentences) > _SHOWN else ""
+    return ConfigError(" | ".join(sentences[:_SHOWN]) + more)
+
+
+def _say_complaint(complaint: Any, kind: type[BaseModel], places: Mapping[str, Place], where: str) -> str:
+    parts = _leave_branches(complaint)
     path = join_path(parts)
     prefix = _say_place(path, places, where)
     if complaint["type"] == "extra_forbidden":
-        return ConfigError(prefix + describe_unknown_key(path, list_names(kind, parts[:-1])))
-    return ConfigError(f"{prefix}{path} is {show_value(complaint['input'])}; {_say_wanted(complaint)}")
+        return prefix + describe_unknown_key(path, list_names(kind, parts[:-1]))
+    return f"{prefix}{path} is {show_value(complaint['input'])}; {_say_wanted(complaint)}"
+
+
+def _leave_branches(complaint: Any) -> list[Any]:
+    return [part for part in complaint["loc"] if not _names_branch(part)]
 
 
 def describe_unknown_key(path: str, known: Iterable[str]) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from neox_train.config.load import load_config
-from neox_train.config.support import list_unsupported
+from neox_train.config.support import list_unsupported, require_trainable
+from tests.config.files import TINY, load_tiny, refuse
 
 LLAMA = {
     "pos_emb": "rotary",
@@ -105,3 +106,35 @@ def test_llama_style_trains_at_the_width_of_its_convention(
     config = load_config([repository / "configs" / "125M.yml"], overrides=LLAMA | changes, world_size=1)
     assert list_unsupported(config) == []
     assert config.ffn_width == width
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind"),
+    [
+        # mamba-1.4B, whose heads do not divide its width, and gmlp_small, whose epsilon is no number of YAML.
+        (
+            {"attention_config": [[["mamba"], 48]], "num_layers": 48, "hidden_size": 2048, "num_attention_heads": 12},
+            "mamba",
+        ),
+        ({"attention_config": [[["gmlp"], "all"]], "layernorm_epsilon": "1.0e_8", "unheard_of": 1}, "gmlp"),
+        ({"attention_config": [[["rwkv"], "all"]], "bf16": {"enabled": True, "bf16": True, "loss_scale": 0}}, "rwkv"),
+    ],
+)
+def test_of_another_family_s_file_the_family_is_named_and_nothing_else(
+    keys: dict[str, object], kind: str, tmp_path: Path
+) -> None:
+    sentence = refuse(lambda: require_trainable(load_tiny(**keys)))
+    assert f"attention_config: {kind}" in sentence or f"attention_config names {kind}, which is not built" in sentence
+    assert "heads" not in sentence and "unheard_of" not in sentence
+
+
+def test_everything_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "more.yml"
+    file.write_text(
+        "hiden_size: 64\nwall_clock_breakdown: many\nnum_experts: 8\noptimizer: {type: Adam, params: {lr: fast}}\n"
+    )
+    sentences = refuse(lambda: load_config([*TINY[:1], file])).split(" | ")
+    assert len(sentences) == 4
+    assert f"{file}, line 1: hiden_size is not a known key; did you mean hidden_size?" in sentences
+    assert any(sentence.startswith(f"{file}, line 2: wall_clock_breakdown is 'many'") for sentence in sentences)
+    assert any(sentence.startswith(f"{file}, line 4: optimizer.params.lr is 'fast'") for sentence in sentences)
