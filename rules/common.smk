@@ -256,7 +256,7 @@ def show_failures():
 if workflow.is_main_process:
     with one_sentence():
         KNOWN_FAILURES = known_ids(STAGE_FOLDERS)
-        found = find_false_markers(DATASETS.values(), RUNS.values())
+        found = find_false_markers(DATASETS.values(), RUNS.values(), PIPELINE.datasets)
         for marker, problem in found.items():
             FALSE_MARKERS[str(marker)] = problem
             tell(

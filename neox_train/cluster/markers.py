@@ -7,20 +7,28 @@ with what depends on it. Only presence and sizes are looked at, and nothing is c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from neox_train.cluster.completion import export_stands_in, lost_checkpoint_notice, recorded_problem
 from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.pipeline import DatasetSpec
 from neox_train.files import find_record
 
 
-def find_false_markers(datasets: Iterable[DatasetFolder], runs: Iterable[RunFolder]) -> dict[Path, str]:
-    """Every marker whose files are not all there, with what is wrong."""
+def find_false_markers(
+    datasets: Iterable[DatasetFolder], runs: Iterable[RunFolder], specs: Mapping[str, DatasetSpec] | None = None
+) -> dict[Path, str]:
+    """Every marker whose files are not all there, or of a dataset made from another entry, with what is wrong.
+
+    ``specs`` are the pipeline file's entries by dataset: Snakemake itself knows of a changed one only where it made the
+    dataset, and not in a copied results folder.
+    """
+    entries = specs or {}
     checks: list[tuple[Path, Callable[[], str | None]]] = []
     for dataset in datasets:
-        checks.append((dataset.tokenized, lambda folder=dataset: dataset_problem(folder)))  # type: ignore[misc]
+        checks.append((dataset.tokenized, lambda folder=dataset: dataset_problem(folder, entries.get(folder.name))))  # type: ignore[misc]
     for run in runs:
         checks.append((run.estimated, lambda folder=run: estimate_problem(folder)))  # type: ignore[misc]
         checks.append((run.trained, lambda folder=run: training_problem(folder)))  # type: ignore[misc]
@@ -42,8 +50,8 @@ def list_losses(runs: Iterable[RunFolder]) -> list[str]:
     return notices
 
 
-def dataset_problem(folder: DatasetFolder) -> str | None:
-    """A shard, the tokenizer or the manifest is gone or another than the marker names."""
+def dataset_problem(folder: DatasetFolder, spec: DatasetSpec | None = None) -> str | None:
+    """A shard, the tokenizer or the manifest is gone or another than the marker and the entry name."""
     marker, manifest = find_record(folder.tokenized), find_record(folder.manifest)
     if marker is None:
         return "it cannot be read"
@@ -51,6 +59,8 @@ def dataset_problem(folder: DatasetFolder) -> str | None:
         return _file_problem(folder.manifest) or f"{folder.manifest.name} cannot be read"
     if manifest.get("digest") != marker.get("digest"):
         return f"{folder.manifest.name} is of other tokens"
+    if spec is not None and (made_from := manifest.get("spec")) is not None and not spec.is_of(made_from):
+        return "the dataset's entry in the pipeline file changed"
     for split in manifest.get("splits", {}).values():
         for shard in split["shards"]:
             if problem := _file_problem(folder.path / shard["file"], shard.get("bytes")):

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, ValidationError
 
 from neox_train.config.reader import Document, Place, read_yaml
 from neox_train.config.records import Record, build_record
@@ -70,6 +70,13 @@ class DatasetSpec(Record):
     def content(self) -> dict[str, Any]:
         """The keys that decide about the tokens, as a dataset's manifest keeps them."""
         return self.model_dump(mode="json", exclude={"shards"})
+
+    def is_of(self, content: dict[str, Any] | None) -> bool:
+        """Whether a manifest's entry says the same; keys that came after it was written count at their defaults."""
+        try:
+            return type(self).model_validate(content).content() == self.content()
+        except ValidationError:
+            return False
 
 
 class RunSpec(Record):

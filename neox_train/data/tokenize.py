@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING
 
 from neox_train.config.layout import PLAN, shard_name
 from neox_train.data.build import build_dataset
@@ -87,14 +85,6 @@ def tokenize_shard(
     write_json(folder.part(shard_name(shard)).tokenized, {"dataset": folder.name, "plan": key, "shard": shard})
 
 
-def _complete(spec: DatasetSpec, content: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A manifest's entry with the keys that came after it was written, at their defaults."""
-    try:
-        return type(spec).model_validate(content).content()
-    except ValidationError:
-        return None
-
-
 def _write_marker(folder: DatasetFolder, manifest: Manifest) -> None:
     """The workflow deletes the marker when the stage fails or runs again, and never what the marker vouches for."""
     record = {"dataset": folder.name, "digest": manifest.digest}
@@ -108,7 +98,7 @@ def find_staleness(spec: DatasetSpec, folder: DatasetFolder, files: Sequence[Sou
         manifest = load_manifest(folder.path)
     except DataError as error:
         return str(error)
-    if _complete(spec, manifest.spec) != spec.content():
+    if not spec.is_of(manifest.spec):
         return "its entry in the pipeline file changed"
     if (reason := find_tokenizer_change(spec, folder, manifest.tokenizer_sha256)) is not None:
         return reason

@@ -1,3 +1,4 @@
+import json
 import shutil
 from pathlib import Path
 
@@ -5,6 +6,7 @@ import pytest
 
 from neox_train.cluster.markers import find_false_markers, list_losses
 from neox_train.config.layout import DatasetFolder, RunFolder
+from neox_train.config.pipeline import DatasetSpec
 from tests.cluster.trained_folder import make_dataset, make_trained_run
 
 
@@ -29,6 +31,19 @@ def remove_export(run: RunFolder) -> None:
 def test_true_markers_are_not_listed(dataset: DatasetFolder, run: RunFolder) -> None:
     assert find_false_markers([dataset], [run]) == {}
     assert list_losses([run]) == []
+
+
+def test_a_dataset_of_another_entry_is_not_what_its_marker_says(dataset: DatasetFolder) -> None:
+    entry = {"source": {"kind": "python_stdlib", "max_bytes": 100}, "tokenizer": {"train": "bpe", "vocab_size": 300}}
+    manifest = json.loads(dataset.manifest.read_text())
+    # As an older version wrote it: without the keys that came later.
+    dataset.manifest.write_text(json.dumps({**manifest, "spec": entry}))
+    same = DatasetSpec.model_validate(entry)
+    other = same.model_copy(update={"seed": 7})
+    assert find_false_markers([dataset], [], {"words": same}) == {}
+    assert find_false_markers([dataset], [], {"another": other}) == {}
+    found = find_false_markers([dataset], [], {"words": other})
+    assert found == {dataset.tokenized: "the dataset's entry in the pipeline file changed"}
 
 
 @pytest.mark.parametrize(

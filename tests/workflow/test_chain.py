@@ -137,6 +137,18 @@ def test_a_changed_run_entry_touches_that_run_alone(finished: WorkingCopy, tmp_p
     assert copy.planned_jobs() == {"estimate": 1, "train": 1, **RESULT}
 
 
+def test_a_changed_dataset_entry_is_seen_where_snakemake_remembers_nothing(
+    finished: WorkingCopy, tmp_path: Path
+) -> None:
+    copy = WorkingCopy(tmp_path / "copy")
+    shutil.copytree(finished.folder, copy.folder, ignore=shutil.ignore_patterns(".snakemake"))
+    assert copy.planned_jobs() == {}
+    pipeline = copy.folder / "pipeline.yaml"
+    pipeline.write_text(pipeline.read_text().replace("vocab_size: ", "vocab_size: 1"))
+    assert "tokenized.json does not hold: the dataset's entry in the pipeline file changed" in copy.dry_run()
+    assert copy.planned_jobs()["tokenize"] == 1
+
+
 def test_an_unusable_file_costs_no_tokens(finished: WorkingCopy, tmp_path: Path) -> None:
     copy = WorkingCopy(tmp_path / "copy")
     shutil.copytree(finished.folder, copy.folder)
