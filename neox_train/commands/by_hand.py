@@ -56,3 +56,16 @@ def assume_vocabulary(config: NeoxConfig, vocab_size: int | None) -> tuple[NeoxC
         return config.with_vocab_size(find_vocab_size(config)), []
     assumed = f"a vocabulary of {DEFAULT_VOCABULARY:,} tokens is assumed (GPT-2's); --vocab-size gives another"
     return config.with_vocab_size(DEFAULT_VOCABULARY), [assumed]
+
+
+def note_export(config: NeoxConfig) -> list[str]:
+    """What the convert stage would say only after the training."""
+    from neox_train.checkpoint.hf_config import choose_family
+    from neox_train.config.architecture import Architecture
+    from neox_train.errors import NotBuiltError
+
+    try:
+        choose_family(Architecture.from_config(config))
+    except NotBuiltError as error:
+        return [f"the run trains, but convert will refuse it: {error}"]
+    return []

@@ -49,6 +49,7 @@ def show(
     """
     import json
 
+    from neox_train.commands.by_hand import note_export
     from neox_train.config.deepspeed import deepspeed_json
     from neox_train.config.load import load_config
     from neox_train.config.merge import parse_override
@@ -60,7 +61,7 @@ def show(
     if vocab_size is not None:
         config = config.with_vocab_size(vocab_size)
     sized, assumed = _assume_vocabulary(config)
-    for sentence in [*config.notices, *assumed]:
+    for sentence in [*config.notices, *assumed, *note_export(sized)]:
         typer.echo(f"note: {sentence}", err=True)
     if deepspeed:
         typer.echo(json.dumps(deepspeed_json(config), indent=2))

@@ -12,13 +12,13 @@ from neox_train.commands.by_hand import (
     LOCAL,
     assume_vocabulary,
     find_cluster_file,
+    note_export,
     with_processes,
 )
 from neox_train.errors import ConfigError
 
 if TYPE_CHECKING:
     from neox_train.config.cluster import Cluster
-    from neox_train.config.schema import NeoxConfig
 
 
 def register(app: typer.Typer) -> None:
@@ -101,7 +101,7 @@ def _estimate_run(run: str, pipeline: Path, cluster: Path, results: Path, force:
         resolved, estimated = estimate_run(
             load_pipeline(pipeline), run, load_cluster(cluster), results, force=force, accept=require_resumable
         )
-        _show([*resolved.notices, *_note_export(resolved)], estimated, run)
+        _show([*resolved.notices, *note_export(resolved)], estimated, run)
         require_passed(estimated, subject=f"run {run}", force=force)
 
 
@@ -132,24 +132,11 @@ def _estimate_files(
     estimated = estimate_memory(config, cluster, read_calibration(results, cluster.name), read_machine())
     name = " + ".join(path.name for path in files)
     _show(
-        [*config.notices, *assumed, *_note_export(config)],
+        [*config.notices, *assumed, *note_export(config)],
         estimated,
         f"{name} on {nodes} x {cluster.processes_per_node} ({cluster.name})",
     )
     require_passed(estimated, subject=name, force=force)
-
-
-def _note_export(config: NeoxConfig) -> list[str]:
-    """What the convert stage would say only after the training."""
-    from neox_train.checkpoint.hf_config import choose_family
-    from neox_train.config.architecture import Architecture
-    from neox_train.errors import NotBuiltError
-
-    try:
-        choose_family(Architecture.from_config(config))
-    except NotBuiltError as error:
-        return [f"the run trains, but convert will refuse it: {error}"]
-    return []
 
 
 def _show(notices: list[str], estimated: object, title: str) -> None:

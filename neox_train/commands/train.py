@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neox_train.commands.by_hand import LOCAL, find_cluster_file, find_run_folder, with_processes
+from neox_train.commands.by_hand import LOCAL, find_cluster_file, find_run_folder, note_export, with_processes
 from neox_train.commands.stage import stage
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def train(
     # While the files and lines that the keys were written on are known; a refusal leaves the run's folder as it is.
     require_trainable(config, facts)
     config = config.with_vocab_size(vocab_size)
+    for sentence in note_export(config):
+        typer.echo(f"note: {sentence}", err=True)
     _check_memory(config, facts, f"run {folder.name}", force)
     accept_config(folder, facts, 1, config)
     with stage("train", folder.path, subject=f"run {folder.name}", command=command):

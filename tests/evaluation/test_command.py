@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +48,24 @@ def test_evaluate_then_report(pipeline: Path, tmp_path: Path, capsys: pytest.Cap
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     assert f"{scores['tasks']['held_out']['bits_per_byte']:.3f}" in page
     assert "Not evaluated yet: two." in page
+
+
+def test_a_run_outside_a_pipeline_is_measured_on_its_own_dataset(
+    pipeline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    evaluate("one", pipeline=pipeline, results=tmp_path)
+    wanted = read_json(RunFolder.of(tmp_path, "one").evaluation)["tasks"]["held_out"]
+    run = RunFolder(tmp_path / "alone")
+    shutil.copytree(RunFolder.of(tmp_path, "one").hf, run.hf)
+    config = load_config([RunFolder.of(tmp_path, "one").config_file])
+    data = str(DatasetFolder.of(tmp_path, "tiny").path)
+    write_config(config.model_copy(update={"data_path": data}), run.config_file)
+    evaluate(None, run_dir=run.path)
+    assert "alone: " in capsys.readouterr().out
+    assert read_json(run.evaluation)["tasks"]["held_out"] == wanted
+    for wrong in ({"run": "one", "run_dir": run.path}, {"run": None}, {"run": None, "run_dir": tmp_path / "nowhere"}):
+        with pytest.raises(UserError, match="--run-dir"):
+            evaluate(**wrong)
 
 
 def test_a_run_without_export_leaves_its_failure(pipeline: Path, tmp_path: Path):
