@@ -156,4 +156,5 @@ def _refusal(step: int, refused: Mapping[str, tuple[Any, Any]]) -> str:
     return (
         f"{name_step(step)} was trained with {_list(refused)}: a resumed run may not change this; set the old value, "
         f"{_START_ANEW}, or allow it with {allowed}"
+        + (" (token ids may mean other words to another tokenizer)" if "tokenizer" in refused else "")
     )

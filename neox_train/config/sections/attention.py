@@ -27,7 +27,9 @@ class AttentionKeys(BaseModel):
     """Kinds of attention and their numerics."""
 
     attention_config: list[Any] | None = implemented(
-        None, 'Kind of each layer: a flat list, or [[["global"], "all"]]-style patterns; default all global.'
+        None,
+        'Kind of each layer: a flat list, or [[["global"], "all"]]-style patterns; default all global. '
+        "Built: global, flash (the same), local.",
     )
     sliding_window_width: int | None = implemented(
         None, "Tokens that each position sees before its own, in global and flash layers; default all.", ge=1
