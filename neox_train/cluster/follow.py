@@ -78,11 +78,11 @@ class Follower:
                 if ending := self._obey_signal():
                     return ending
             state = self.job.state()
+            self._tell_start()
             self.reporter.show(self._line(state), at_once=(state.phase, state.word) != self._told)
             self._told = (state.phase, state.word)
             self._note_beginning()
             self._note_starts(is_over=False)
-            self._tell_start()
             if ending := self._look_for_end(state):
                 self._tail.read(self.train_iters)
                 self._note_starts(is_over=ending.outcome != DETACHED)
