@@ -20,8 +20,10 @@ from neox_train.cluster.preflight import require_bandwidth
 from neox_train.config.cluster import Cluster
 from neox_train.config.cluster_records import Preflight
 from neox_train.errors import TrainingError
+from neox_train.training.distributed import leave_at_exit
 rank, store, floor = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+leave_at_exit()
 try:
     print(require_bandwidth(Cluster(preflight=Preflight(all_reduce_gb_per_second=floor))))
 except TrainingError as error:

@@ -122,7 +122,7 @@ def test_mending_text_is_wanted_by_name(tmp_path, monkeypatch):
     mended = read(files(tmp_path / "a.txt", ftfy=True))[0][0]
     assert mended.text == "schön — fine" and mended.num_bytes == len(mended.text.encode())
     monkeypatch.setitem(sys.modules, "ftfy", None)
-    with pytest.raises(DataError, match=r"neox-train\[ftfy\]"):
+    with pytest.raises(DataError, match=r"pip install -e '\.\[ftfy\]'"):
         read(files(tmp_path / "a.txt", ftfy=True))
 
 
