@@ -13,6 +13,7 @@ from neox_train.config.conflict import ConflictError
 from neox_train.config.derive import derive_values
 from neox_train.config.extra_args import check_extra_args
 from neox_train.config.fp8 import check_fp8
+from neox_train.config.keys import is_inactive, read_remedy, read_status
 from neox_train.config.layer_kinds import BUILT_LAYERS, OTHER_FAMILIES, find_layer_kinds
 from neox_train.config.merge import merge_documents, set_overrides
 from neox_train.config.normalise import normalise_literals, replace_retired, restore_text
@@ -58,7 +59,8 @@ def resolve_document(document: Document, *, world_size: int | None = None) -> Ne
         DerivedKeys.model_validate(written)
     except ValidationError as error:
         _require_built_layers(document)
-        raise explain_validation(error, NeoxConfig, document.places, document.file) from None
+        explained = explain_validation(error, NeoxConfig, document.places, document.file)
+        raise ConfigError(" | ".join([*_list_unbuilt(document), str(explained)])) from None
     try:
         derived = derive_values(keys, world_size, written.get("vocab_size"))
         config = NeoxConfig.model_validate({**keys.model_dump(), **derived})
@@ -93,6 +95,15 @@ def _require_built_layers(document: Document) -> None:
         raise NotBuiltError(
             f"{place}: attention_config names {', '.join(known)}, which is not built; {', '.join(BUILT_LAYERS)} are"
         )
+
+
+def _list_unbuilt(document: Document) -> list[str]:
+    """Keys of what is not built, which may be why another of the file's values is none that is known here."""
+    return [
+        f"{document.places.get(name, document.file)}: {name} is not built ({read_remedy(field)})"
+        for name, field in NeoxKeys.model_fields.items()
+        if name in document.values and read_status(field) == "refused" and not is_inactive(field, document.values[name])
+    ]
 
 
 def _check_world(document: Document, world_size: int | None) -> None:

@@ -128,6 +128,14 @@ def test_of_another_family_s_file_the_family_is_named_and_nothing_else(
     assert "heads" not in sentence and "unheard_of" not in sentence
 
 
+def test_a_file_for_the_autotuner_is_refused_for_the_autotuner(tmp_path: Path) -> None:
+    file = tmp_path / "small_tune.yml"
+    file.write_text("autotuning: {enabled: true, arg_mappings: {}}\nzero_optimization: {stage: [0, 1, 2, 3]}\n")
+    first, second = refuse(lambda: load_config([*TINY, file])).split(" | ")
+    assert first.startswith(f"{file}, line 1: autotuning is not built (")
+    assert second.startswith(f"{file}, line 2: zero_optimization.stage is [0, 1, 2, 3]")
+
+
 def test_everything_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
     file = tmp_path / "more.yml"
     file.write_text(
