@@ -12,6 +12,7 @@ from tests.workflow.working_copy import STEPS, WorkingCopy, training_records
 
 pytestmark = [pytest.mark.workflow, pytest.mark.distributed, pytest.mark.timeout(600)]
 
+LONGER = 10 * STEPS
 TARGET = "results/runs/serial/trained.json"
 
 
@@ -28,6 +29,10 @@ def kept_files(run: RunFolder) -> set[Path]:
 def test_killed_and_failed_trainings_continue_bit_for_bit(tmp_path: Path, finished: WorkingCopy) -> None:
     copy = WorkingCopy.make(tmp_path / "copy")
     run = copy.run("serial")
+    # Longer than a signal's way: the steps of the undisturbed training are its first ones.
+    pipeline = copy.folder / "pipeline.yaml"
+    longer = f"[model.yml]\n    overrides: {{train_iters: {LONGER}}}\n"
+    pipeline.write_text(pipeline.read_text().replace("[model.yml]\n", longer, 1))
 
     snakemake = copy.start(TARGET)
     snakemake.wait_until(reached(run, 9))
@@ -38,12 +43,13 @@ def test_killed_and_failed_trainings_continue_bit_for_bit(tmp_path: Path, finish
     before = kept_files(run)
     assert {"step_00000004", "step_00000008"} <= {file.parent.name for file in before}
 
+    killed_at = training_records(run)[-1]["step"]
     snakemake = copy.start(TARGET)
-    snakemake.wait_until(lambda: run.ledger.read_text().count('"number"') == 2 and reached(run, 13)())
+    snakemake.wait_until(lambda: run.ledger.read_text().count('"number"') == 2 and reached(run, killed_at + 4)())
     assert before <= kept_files(run)
     snakemake.stage_process("submit").send_signal(signal.SIGTERM)
     code, text = snakemake.wait()
-    assert code != 0
+    assert code != 0, text
     assert "run serial, train: run serial after step" in text
     assert "saved and stopped by SIGTERM" in text
     assert not run.trained.exists()
@@ -55,9 +61,10 @@ def test_killed_and_failed_trainings_continue_bit_for_bit(tmp_path: Path, finish
     code, text = copy.snakemake(TARGET)
     assert code == 0, text
     assert before <= kept_files(run)
-    assert [record["step"] for record in training_records(run)] == list(range(1, STEPS + 1))
+    assert [record["step"] for record in training_records(run)] == list(range(1, LONGER + 1))
     undisturbed = training_records(finished.run("serial"))
-    assert [record["loss"] for record in training_records(run)] == [record["loss"] for record in undisturbed]
+    learnt = [record["loss"] for record in training_records(run)]
+    assert learnt[:STEPS] == [record["loss"] for record in undisturbed]
 
 
 def test_a_stage_killed_without_a_word_is_named_at_the_end(tmp_path: Path) -> None:
