@@ -140,7 +140,13 @@ def _join(plan: RankPlan, changes: Sequence[Change], limit: int, estimate: Estim
         # Several changes may ask for one.
         keys["zero_optimization.stage"] = changed.zero_stage
     total = estimate(changed)
-    return Remedy(" and ".join(change.words for change in changes), keys, total, total <= limit, changed)
+    return Remedy(" and ".join(_word(change, changed) for change in changes), keys, total, total <= limit, changed)
+
+
+def _word(change: Change, changed: RankPlan) -> str:
+    """The change's own words, unless another one beside it, such as more nodes, made the micro-batch smaller still."""
+    size = change.keys.get("train_micro_batch_size_per_gpu", changed.micro_batch)
+    return change.words if size == changed.micro_batch else f"micro-batch {changed.micro_batch}"
 
 
 def _repeats(remedy: Remedy, found: list[Remedy]) -> bool:

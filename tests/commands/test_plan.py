@@ -186,3 +186,12 @@ def test_where_nothing_fits_it_says_so() -> None:
     result = _call("--nodes", "1", "--global-batch", "64", config=ROOT / "configs" / "175B.yml")
     assert isinstance(result.exception, DoesNotFitError)
     assert "no layout fits h100" in str(result.exception)
+
+
+@pytest.mark.parametrize("allow", ["optimizer", "none"])
+def test_8_bit_states_that_are_the_configuration_s_own_stay(allow: str) -> None:
+    config = ROOT / "configs" / "bnb_125M.yml"
+    result = _call("--nodes", "1", "--global-batch", "256", "--allow", allow, config=config)
+    assert result.exit_code == 0, result.exception
+    first = result.stdout.splitlines()[2].split()
+    assert first[8] == "yes"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from neox_train.config.cluster import Cluster
+from neox_train.config.cluster import Cluster, load_cluster
+from neox_train.config.run import resolve_files
 from neox_train.config.support import require_trainable
 from neox_train.memory.estimate import MemoryEstimate, estimate_memory
 from neox_train.memory.remedies import Remedy
@@ -189,3 +191,14 @@ def _apply(overrides: dict[str, Any], remedy: Remedy, world_size: int, cluster: 
         else:
             changed[key] = value
     return changed, ranks
+
+
+def test_words_name_the_micro_batch_that_the_keys_set(repository: Path) -> None:
+    cluster = load_cluster(repository / "cluster_profiles" / "a100" / "cluster.yaml")
+    config = resolve_files([repository / "configs" / "6-7B.yml"], cluster, nodes=1).with_vocab_size(50_257)
+    named = [remedy for remedy in estimate_memory(config, cluster).remedies if "micro-batch" in remedy.change]
+    # More nodes make what a rank has of the global batch smaller than the micro-batch.
+    assert any("nodes" in remedy.keys for remedy in named)
+    for remedy in named:
+        size = remedy.keys["train_micro_batch_size_per_gpu"]
+        assert f"micro-batch {size}" in remedy.change

@@ -95,7 +95,11 @@ def _rank(timed: tuple[StepTime, Layout]) -> tuple[float, ...]:
 
 
 def _choose(timed: list[tuple[StepTime, Layout]], memories: _Memories, refusals: Refusals) -> list[Choice]:
-    """The first that fit; 8-bit states only where Adam's do not fit, other number formats only where they gain."""
+    """The first that fit; 8-bit states only where Adam's do not fit, other number formats only where they gain.
+
+    Where all layouts have 8-bit states they are the configuration's own, and stay.
+    """
+    is_tried = any(layout.plan.optimizer == "adam" for _, layout in timed)
     found: list[Choice] = []
     shapes: set[tuple[object, ...]] = set()
     for place, (step, layout) in enumerate(timed):
@@ -103,7 +107,7 @@ def _choose(timed: list[tuple[StepTime, Layout]], memories: _Memories, refusals:
             for _ in timed[place:]:
                 refusals.add("slower than those shown" if len(found) == _SHOWN else "not looked at: the search's limit")
             break
-        if layout.plan.optimizer == "adam_8bit" and memories.fits(_with_adam(layout)):
+        if is_tried and layout.plan.optimizer == "adam_8bit" and memories.fits(_with_adam(layout)):
             refusals.add("8-bit states that are not needed: Adam's fit")
         elif layout.precision.keys and _shape(layout) in shapes:
             refusals.add("another precision that is no faster")
