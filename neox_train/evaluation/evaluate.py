@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from neox_train.checkpoint.export_record import RECORD_NAME
 from neox_train.config.layout import DatasetFolder, RunFolder
 from neox_train.data.manifest import Manifest, load_manifest
 from neox_train.data.store import TokenStore
@@ -12,7 +13,7 @@ from neox_train.errors import UserError
 from neox_train.evaluation.exported import export_digest, load_exported_tokenizer
 from neox_train.evaluation.held_out import open_held_out
 from neox_train.evaluation.tasks import TASKS, EvaluationContext, Task, run_tasks
-from neox_train.files import write_json
+from neox_train.files import find_record, write_json
 
 if TYPE_CHECKING:
     from neox_train.config.pipeline import EvaluationSpec
@@ -37,6 +38,7 @@ def evaluate_run(
     export = export_digest(run.hf)
     manifest = load_manifest(dataset.path)
     _require_split(manifest, spec.split, dataset)
+    _require_own_tokenizer(run, manifest, dataset)
     tokenizer = load_exported_tokenizer(run.hf)
     store = TokenStore.open(dataset.path, spec.split)
     held_out = open_held_out(store, manifest, tokenizer, split=spec.split, max_bytes=spec.max_bytes)
@@ -68,6 +70,17 @@ def evaluate_run(
     }
     write_json(run.evaluation, evaluation)
     return evaluation
+
+
+def _require_own_tokenizer(run: RunFolder, manifest: Manifest, dataset: DatasetFolder) -> None:
+    """The dataset's ids mean words of its tokenizer; an export that does not say which one it has is not judged."""
+    own = (find_record(run.hf / RECORD_NAME) or {}).get("tokenizer_sha256", manifest.tokenizer_sha256)
+    if own != manifest.tokenizer_sha256:
+        raise UserError(
+            f"{run.hf} was trained with another tokenizer (SHA-256 {own[:12]}) than {dataset.path} was made with "
+            f"({manifest.tokenizer_sha256[:12]}): its ids are other words to the model; measure on a dataset of the "
+            "model's own tokenizer"
+        )
 
 
 def _require_split(manifest: Manifest, split: str, dataset: DatasetFolder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 import math
 from collections import Counter
@@ -121,3 +122,12 @@ def test_a_damaged_part_is_made_again(run: RunFolder, dataset: TinyDataset):
 def test_a_run_without_export_is_refused(tmp_path: Path, dataset: TinyDataset):
     with pytest.raises(UserError, match="holds no exported model"):
         evaluate(RunFolder.of(tmp_path, "other"), dataset)
+
+
+def test_a_dataset_of_another_tokenizer_is_not_measured(run: RunFolder, dataset: TinyDataset):
+    record = run.hf / "neox_train.json"
+    record.write_text(json.dumps({"tokenizer_sha256": dataset.manifest.tokenizer_sha256}))
+    evaluate(run, dataset)
+    record.write_text(json.dumps({"tokenizer_sha256": "e" * 64}))
+    with pytest.raises(UserError, match=r"trained with another tokenizer \(SHA-256 eeeeeeeeeeee\)"):
+        evaluate(run, dataset)
