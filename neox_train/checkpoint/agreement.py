@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from neox_train.checkpoint.choice import Skipped, choose_checkpoint
-from neox_train.checkpoint.collective import RanksFailedError, gather_all, get_rank, get_world_size, run_on_first
+from neox_train.checkpoint.collective import gather_all, get_rank, get_world_size, raising_the_first, run_on_first
 from neox_train.checkpoint.folders import list_steps
 from neox_train.checkpoint.leftovers import clear_leftovers
 from neox_train.checkpoint.manifest import inspect_file, inspect_manifest
@@ -18,11 +18,9 @@ def choose_checkpoint_together(root: Path) -> tuple[Path | None, Skipped]:
     for all.
     """
     root = Path(root)
-    try:
+    with raising_the_first():
         run_on_first(lambda: clear_leftovers(root))
         names = run_on_first(lambda: [folder.name for _, folder in list_steps(root)])
-    except RanksFailedError as failed:
-        raise failed.failures[0].to_error() from failed
     return choose_checkpoint(root, verify=_verify_share, folders=[root / name for name in names])
 
 

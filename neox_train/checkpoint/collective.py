@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -42,6 +43,15 @@ class RanksFailedError(Exception):
     def __init__(self, failures: list[Failure]) -> None:
         super().__init__(failures[0].message)
         self.failures = failures
+
+
+@contextmanager
+def raising_the_first() -> Iterator[None]:
+    """Raise on every rank, in place of RanksFailedError, the error of the first rank that failed."""
+    try:
+        yield
+    except RanksFailedError as failed:
+        raise failed.failures[0].to_error() from failed
 
 
 def get_rank() -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from neox_train.checkpoint.adapters.held import EngineState, Held, Position
-from neox_train.checkpoint.collective import RanksFailedError, get_rank, run_together
+from neox_train.checkpoint.collective import get_rank, raising_the_first, run_together
 from neox_train.checkpoint.engine_state import open_engine, restore_counters, restore_loss_scaler
 from neox_train.checkpoint.fragments import MASTER
 from neox_train.checkpoint.manifest import World, read_manifest
@@ -56,10 +56,8 @@ def restore_checkpoint(folder: Path, *, engine: Any, model: torch.nn.Module, con
                 _restore_random(reader, saved["random"])
         return saved
 
-    try:
+    with raising_the_first():
         saved = run_together(load)
-    except RanksFailedError as failed:
-        raise failed.failures[0].to_error() from failed
     state.unlink()
     state.refresh()
     _restore_own_state(folder, engine)
@@ -87,10 +85,8 @@ def restore_weights(folder: Path, *, engine: Any, model: torch.nn.Module, config
             for held in state.held:
                 _fill(held, held.tensor.data, MASTER, shards, reader)
 
-    try:
+    with raising_the_first():
         run_together(load)
-    except RanksFailedError as failed:
-        raise failed.failures[0].to_error() from failed
     state.refresh()
     if (own := find_own_state(engine)) is not None:
         own.restore(SavedOwnState(None, state.position.dp_size), get_rank())
@@ -162,10 +158,8 @@ def _restore_own_state(folder: Path, engine: Any) -> None:
         with open_tensors(folder) as reader:
             own.restore(SavedOwnState(reader, read_manifest(folder).world.size), get_rank())
 
-    try:
+    with raising_the_first():
         run_together(load)
-    except RanksFailedError as failed:
-        raise failed.failures[0].to_error() from failed
 
 
 def _restore_random(reader: TensorReader, values: dict[str, Any]) -> None:

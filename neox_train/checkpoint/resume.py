@@ -16,6 +16,7 @@ from neox_train.config.voids import is_void
 from neox_train.errors import CheckpointError
 
 if TYPE_CHECKING:
+    from neox_train.config.layout import RunFolder
     from neox_train.config.schema import NeoxConfig
 
 _ABSENT = "(not set)"
@@ -23,9 +24,14 @@ _START_ANEW = "start a run under a new name (with `neox-train train`: another `s
 _DECAY = ("lr_decay_iters", "lr_decay_fraction")
 
 
-def other_root(config: NeoxConfig, root: Path) -> Path | None:
-    """The folder that ``load`` names where it is not ``root``, the run's own checkpoints."""
-    if not config.load or Path(config.load).absolute() == Path(root).absolute():
+def checkpoint_root(config: NeoxConfig, run: RunFolder) -> Path:
+    """Folder of the step folders: ``save``, else the run's own."""
+    return Path(config.save) if config.save else run.checkpoints
+
+
+def other_root(config: NeoxConfig, run: RunFolder) -> Path | None:
+    """The folder that ``load`` names where it is not that of the run's own checkpoints."""
+    if not config.load or Path(config.load).absolute() == checkpoint_root(config, run).absolute():
         return None
     return Path(config.load)
 

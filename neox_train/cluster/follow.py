@@ -175,8 +175,8 @@ class Follower:
 
     def _tell_start(self) -> None:
         """Say once a start what rank 0 says of it: a checkpoint that was passed over is nobody's secret."""
-        note = read_start_note(self.job.folder, self.job.job_id)
-        if note is not None and note[0] > self._start_told:
+        note = read_start_note(self.job.folder, self.job.job_id, after=self._start_told)
+        if note is not None:
             self._start_told, sentences = note
             for sentence in sentences:
                 self.reporter.say(sentence)

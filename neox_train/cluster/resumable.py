@@ -6,7 +6,7 @@ from pathlib import Path
 
 from neox_train.checkpoint.folders import list_steps
 from neox_train.checkpoint.manifest import Manifest, inspect_manifest
-from neox_train.checkpoint.resume import check_resume, check_weights, other_root, word_missing
+from neox_train.checkpoint.resume import check_resume, check_weights, checkpoint_root, other_root, word_missing
 from neox_train.config.layout import RunFolder
 from neox_train.config.schema import NeoxConfig
 from neox_train.config.variables import allowed_changes
@@ -28,7 +28,7 @@ def require_start(run: RunFolder, config: NeoxConfig) -> None:
     Asked when the training starts: until then another run may still write what ``load`` names.
     """
     newest = find_newest(run, config)
-    other = other_root(config, _root(run, config))
+    other = other_root(config, run)
     if newest is None and other is not None:
         newest = _newest_below(other)
         if newest is None:
@@ -49,11 +49,7 @@ def _require_same(newest: Manifest | None, config: NeoxConfig) -> None:
 
 def find_newest(run: RunFolder, config: NeoxConfig) -> Manifest | None:
     """Manifest of the run's newest checkpoint that has one; None where there is none."""
-    return _newest_below(_root(run, config))
-
-
-def _root(run: RunFolder, config: NeoxConfig) -> Path:
-    return Path(config.save) if config.save else run.checkpoints
+    return _newest_below(checkpoint_root(config, run))
 
 
 def _newest_below(root: Path) -> Manifest | None:

@@ -14,9 +14,9 @@ def write_start_note(folder: Path, job_id: str, start: int, sentences: Sequence[
     write_json(_file(folder, job_id, start), {"sentences": list(sentences)})
 
 
-def read_start_note(folder: Path, job_id: str) -> tuple[int, list[str]] | None:
-    """The newest start of a job and what was said of it; None until it is said."""
-    starts = list_starts(folder, job_id)
+def read_start_note(folder: Path, job_id: str, *, after: int) -> tuple[int, list[str]] | None:
+    """The newest start of a job and what was said of it; None until one later than ``after`` is told of."""
+    starts = [start for start in list_starts(folder, job_id) if start > after]
     note = read_record(_file(folder, job_id, starts[-1])) if starts else None
     return None if note is None else (starts[-1], [str(sentence) for sentence in note.get("sentences", ())])
 

@@ -54,8 +54,7 @@ def train_run(
     if config is not None:
         accept_config(run, cluster, nodes, config)
     training = Training(run, cluster, nodes, config or _read_config(run))
-    _require_size(training)
-    require_packages(training.config, cluster)
+    _require_runnable(training)
     with reporter.closing():
         while (reason := unfinished_reason(run, training.config, deep=True)) is not None:
             with contextlib.ExitStack() as stack:
@@ -81,8 +80,7 @@ def accept_config(run: RunFolder, cluster: Cluster, nodes: int, config: NeoxConf
     Raises CheckpointError where the run's checkpoints are of another configuration or dataset, ConfigError where the
     number of processes is another, LockHeldError where another process trains the run with another configuration.
     """
-    _require_size(Training(run, cluster, nodes, config))
-    require_packages(config, cluster)
+    _require_runnable(Training(run, cluster, nodes, config))
     require_start(run, config)
     require_visible_data(config)
     write_run_config(run, config)
@@ -114,12 +112,13 @@ def _read_config(run: RunFolder) -> NeoxConfig:
     return read_run_config(run)
 
 
-def _require_size(training: Training) -> None:
+def _require_runnable(training: Training) -> None:
     if training.config.world_size != training.processes:
         raise ConfigError(
             f"{training.run.config_file} is resolved for {training.config.world_size} processes, and the cluster gives "
             f"{training.nodes} x {training.cluster.processes_per_node}; run the estimate stage again"
         )
+    require_packages(training.config, training.cluster)
 
 
 def _close_unfollowed(run: RunFolder, config: NeoxConfig, reporter: Reporter) -> None:

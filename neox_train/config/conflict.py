@@ -20,6 +20,12 @@ class ConflictError(ConfigError):
         return ConfigError(f"{name_places(places, *self.keys) or where}: {self}")
 
 
+def lead(places: Mapping[str, Place], sentence: str, *keys: str) -> str:
+    """The sentence behind the file and line of ``keys`` (dotted paths); as it is where none is written."""
+    written = name_places(places, *keys)
+    return f"{written}: {sentence}" if written else sentence
+
+
 def name_places(places: Mapping[str, Place], *keys: str) -> str:
     """File and line of every key (dotted path) that is written somewhere, joined by "and"; empty where none is."""
     written = (find_place(places, key) for key in keys)

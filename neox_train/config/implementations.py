@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from neox_train.config.compression import replaces_reduction
-from neox_train.config.conflict import name_places
+from neox_train.config.conflict import lead
 from neox_train.config.fp8 import uses_transformer_engine
 from neox_train.errors import NotBuiltError
 
@@ -147,8 +147,7 @@ def _flat_masters_hindrance(config: NeoxConfig) -> str | None:
 
 def _refuse(config: NeoxConfig, key: str, sentence: str) -> NotBuiltError:
     """The error whose sentence goes on behind ``key``, led by the file and line that set it."""
-    place = name_places(config.places, key)
-    return NotBuiltError(f"{place}: {key}{sentence}" if place else f"{key}{sentence}")
+    return NotBuiltError(lead(config.places, f"{key}{sentence}", key))
 
 
 def _given(value: bool | None, default: bool) -> bool:

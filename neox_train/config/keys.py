@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
@@ -61,6 +62,15 @@ def is_inactive(field: FieldInfo, value: Any) -> bool:
         return True
     inactive = _extra(field).get("inactive", [])
     return any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in inactive)
+
+
+def find_refused(fields: Mapping[str, FieldInfo], values: Mapping[str, Any]) -> list[tuple[str, FieldInfo]]:
+    """Refused keys whose ``values`` switch something on, in the order of ``fields``."""
+    return [
+        (name, field)
+        for name, field in fields.items()
+        if name in values and read_status(field) == "refused" and not is_inactive(field, values[name])
+    ]
 
 
 def is_off(value: Any) -> bool:

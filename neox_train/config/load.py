@@ -13,7 +13,7 @@ from neox_train.config.conflict import ConflictError
 from neox_train.config.derive import derive_values
 from neox_train.config.extra_args import check_extra_args
 from neox_train.config.fp8 import check_fp8
-from neox_train.config.keys import is_inactive, read_remedy, read_status
+from neox_train.config.keys import find_refused, read_remedy
 from neox_train.config.layer_kinds import BUILT_LAYERS, OTHER_FAMILIES, find_layer_kinds
 from neox_train.config.merge import merge_documents, set_overrides
 from neox_train.config.normalise import normalise_literals, replace_retired, restore_text
@@ -88,12 +88,11 @@ def dump_yaml(values: Mapping[str, Any]) -> str:
 
 def _require_built_layers(document: Document) -> None:
     """Say first of a file that cannot be used that it is of another family, whose other keys mean nothing here."""
-    strange = sorted(find_layer_kinds(document.values.get("attention_config")) - {*BUILT_LAYERS})
-    known = [kind for kind in strange if kind in OTHER_FAMILIES]
-    if known:
+    others = sorted(find_layer_kinds(document.values.get("attention_config")) & OTHER_FAMILIES)
+    if others:
         place = document.places.get("attention_config", document.file)
         raise NotBuiltError(
-            f"{place}: attention_config names {', '.join(known)}, which is not built; {', '.join(BUILT_LAYERS)} are"
+            f"{place}: attention_config names {', '.join(others)}, which is not built; {', '.join(BUILT_LAYERS)} are"
         )
 
 
@@ -101,8 +100,7 @@ def _list_unbuilt(document: Document) -> list[str]:
     """Keys of what is not built, which may be why another of the file's values is none that is known here."""
     return [
         f"{document.places.get(name, document.file)}: {name} is not built ({read_remedy(field)})"
-        for name, field in NeoxKeys.model_fields.items()
-        if name in document.values and read_status(field) == "refused" and not is_inactive(field, document.values[name])
+        for name, field in find_refused(NeoxKeys.model_fields, document.values)
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from neox_train.config.architecture import GATED_ACTIVATIONS
+from neox_train.config.conflict import lead
 from neox_train.config.fp8 import FP8_PARAMETERS, uses_fp8
 from neox_train.config.keys import is_off, read_status
 from neox_train.config.local_update import choose_local_update
@@ -67,12 +68,11 @@ def _note_fp8(config: NeoxConfig) -> list[str]:
 def _note_old_type(config: NeoxConfig) -> list[str]:
     if not names_bfloat16(config.fp16):
         return []
-    place = find_place(config.places, "fp16.type")
-    return [
-        (f"{place}: " if place else "")
-        + "fp16.type bfloat16 trains in bfloat16, as GPT-NeoX did when it had this key (today it would take fp16); "
+    sentence = (
+        "fp16.type bfloat16 trains in bfloat16, as GPT-NeoX did when it had this key (today it would take fp16); "
         "precision: bfloat16 says the same"
-    ]
+    )
+    return [lead(config.places, sentence, "fp16.type")]
 
 
 def _note_passed_over(config: NeoxConfig) -> list[str]:
@@ -104,24 +104,23 @@ def _note_gated_width(config: NeoxConfig) -> list[str]:
     else:
         source, size = "intermediate_size", config.intermediate_size or 4 * config.hidden_size
         told = f"intermediate_size {size}" + ("" if config.intermediate_size else " (4 x hidden_size)")
-    place = config.places.get(source) or config.places.get("activation")
-    return [
-        (f"{place}: " if place else "")
-        + f"{told} gives activation {config.activation} a gated width of {config.ffn_width}, as in GPT-NeoX; "
+    sentence = (
+        f"{told} gives activation {config.activation} a gated width of {config.ffn_width}, as in GPT-NeoX; "
         f"for a width W write intermediate_size: 3 x W ({3 * size} for {size})"
-    ]
+    )
+    return [lead(config.places, sentence, source if source in config.places else "activation")]
 
 
 def _note_narrow_width(config: NeoxConfig) -> list[str]:
     """A width far below what any model has: mostly a slip, or another convention."""
     if config.ffn_width >= config.hidden_size:
         return []
-    place = config.places.get("intermediate_size") or config.places.get("expansion_factor")
-    return [
-        (f"{place}: " if place else "")
-        + f"the MLP is {config.ffn_width} wide, narrower than hidden_size {config.hidden_size}; most models have 2.5 "
+    sentence = (
+        f"the MLP is {config.ffn_width} wide, narrower than hidden_size {config.hidden_size}; most models have 2.5 "
         "to 4 times hidden_size"
-    ]
+    )
+    source = "intermediate_size" if "intermediate_size" in config.places else "expansion_factor"
+    return [lead(config.places, sentence, source)]
 
 
 def _note_unreached(config: NeoxConfig) -> list[str]:
@@ -133,14 +132,6 @@ def _note_unreached(config: NeoxConfig) -> list[str]:
             f"{config.places['extra_save_iters']}: extra_save_iters {', '.join(map(str, beyond))} lie beyond "
             f"train_iters {config.train_iters} and are not reached"
         )
-    key, start = _find_compression_start(config)
-    if start is not None and config.train_iters is not None and start >= config.train_iters:
-        place = config.places.get(key)
-        sentences.append(
-            (f"{place}: " if place else "")
-            + f"gradient_compression {config.gradient_compression} would begin after step {start} ({key}), "
-            f"train_iters is {config.train_iters}: all gradients travel whole"
-        )
     together = config.checkpoint_num_layers
     if config.checkpoint_activations and together > config.num_layers and "checkpoint_num_layers" in config.places:
         sentences.append(
@@ -148,15 +139,6 @@ def _note_unreached(config: NeoxConfig) -> list[str]:
             f"{config.num_layers}: all layers are recomputed together"
         )
     return sentences
-
-
-def _find_compression_start(config: NeoxConfig) -> tuple[str, int | None]:
-    """The key that says after which step the chosen compression begins, and that step; None where there is none."""
-    if config.gradient_compression == "powersgd":
-        return "powersgd_start_step", config.powersgd_start_step
-    if config.gradient_compression == "local_update":
-        return "local_update_start_step", choose_local_update(config).start_step
-    return "", None
 
 
 def _note_blend(config: NeoxConfig) -> list[str]:
@@ -168,16 +150,26 @@ def _note_blend(config: NeoxConfig) -> list[str]:
 
 
 def _note_whole_steps(config: NeoxConfig) -> list[str]:
-    """When a compression begins that sends whole gradients first."""
+    """When a compression begins that sends whole gradients first, or that it never does."""
     method = config.gradient_compression
     if uses_one_bit(config):
         return [f"gradient_compression {method}: whole gradients for {choose_one_bit_warmup(config)} steps, then signs"]
+    if method == "powersgd":
+        return _note_never(config, "powersgd_start_step", config.powersgd_start_step)
     if method != "local_update":
         return []
     chosen = choose_local_update(config)
-    if config.train_iters is not None and chosen.start_step >= config.train_iters:
-        return []
-    return [
+    return _note_never(config, "local_update_start_step", chosen.start_step) or [
         f"gradient_compression {method}: whole gradients for {chosen.start_step} steps, then an outer step every "
         f"{chosen.every} (lr {config.local_update_lr:g}, momentum {chosen.momentum:g})"
     ]
+
+
+def _note_never(config: NeoxConfig, key: str, start: int) -> list[str]:
+    if config.train_iters is None or start < config.train_iters:
+        return []
+    sentence = (
+        f"gradient_compression {config.gradient_compression} would begin after step {start} ({key}), "
+        f"train_iters is {config.train_iters}: all gradients travel whole"
+    )
+    return [lead(config.places, sentence, key)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from neox_train.config.conflict import ConflictError, name_places
+from neox_train.config.conflict import ConflictError, lead
 
 if TYPE_CHECKING:
     from neox_train.config.schema import NeoxConfig
@@ -57,7 +57,7 @@ def _note_micro_batch(config: NeoxConfig) -> list[str]:
         f"a micro-batch is {sequences:,} sequences of {length:,} tokens, {say_count(sequences * length)} tokens at "
         "once on one rank; the memory decides whether it can be held"
     )
-    return [_lead(config, sentence, "train_micro_batch_size_per_gpu", "seq_length")]
+    return [lead(config.places, sentence, "train_micro_batch_size_per_gpu", "seq_length")]
 
 
 def _note_step(config: NeoxConfig) -> list[str]:
@@ -70,7 +70,7 @@ def _note_step(config: NeoxConfig) -> list[str]:
         f"ranks: {config.train_batch_size:,} sequences, {say_count(tokens)} tokens; nothing is logged or saved before "
         "its end"
     )
-    return [_lead(config, sentence, "gradient_accumulation_steps", "train_batch_size")]
+    return [lead(config.places, sentence, "gradient_accumulation_steps", "train_batch_size")]
 
 
 def _note_training(config: NeoxConfig) -> list[str]:
@@ -79,7 +79,7 @@ def _note_training(config: NeoxConfig) -> list[str]:
     if tokens <= _TRAINING_TOKENS and steps <= _TRAINING_STEPS:
         return []
     sentence = f"the training is {steps:,} steps of {say_count(count_step_tokens(config))} tokens: {say_count(tokens)}"
-    return [_lead(config, sentence + " tokens in all", "train_iters")]
+    return [lead(config.places, sentence + " tokens in all", "train_iters")]
 
 
 def _note_validation(config: NeoxConfig) -> list[str]:
@@ -90,14 +90,9 @@ def _note_validation(config: NeoxConfig) -> list[str]:
         f"eval_iters {config.eval_iters:,} is more than eval_interval {config.eval_interval:,}: a validation reads "
         f"{say_count(tokens)} tokens, or its whole split, which is more than is trained on between two of them"
     )
-    return [_lead(config, sentence, "eval_iters", "eval_interval")]
+    return [lead(config.places, sentence, "eval_iters", "eval_interval")]
 
 
 def say_count(number: int) -> str:
     """``1,024,000``, and from a million times a million on ``1.02e+15``."""
     return f"{number:,}" if number < 10**12 else f"{number:.3g}"
-
-
-def _lead(config: NeoxConfig, sentence: str, *keys: str) -> str:
-    places = name_places(config.places, *(key for key in keys if key in config.places))
-    return f"{places}: {sentence}" if places else sentence

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from neox_train.config.compression import list_compression_problems, list_sparse_problems
-from neox_train.config.conflict import name_places
+from neox_train.config.conflict import lead
 from neox_train.config.fp8 import TE_ACTIVATIONS, uses_transformer_engine
 from neox_train.config.hardware import TE_LAYER_KEYS, require_hardware
 from neox_train.config.implementations import Implementations
-from neox_train.config.keys import is_inactive, is_off, read_remedy, read_status
+from neox_train.config.keys import find_refused, is_off, read_remedy
 from neox_train.config.layer_kinds import BUILT_LAYERS
 from neox_train.config.offload import list_offload_problems
 from neox_train.config.one_bit import ONE_BIT_TYPES
@@ -96,12 +96,11 @@ def list_unsupported(config: NeoxConfig) -> list[str]:
 
 
 def _list_refused(config: NeoxConfig) -> list[str]:
-    problems = []
-    for name, field in NeoxKeys.model_fields.items():
-        value = getattr(config, name)
-        if read_status(field) == "refused" and not is_inactive(field, value):
-            problems.append(f"{name}: {show_value(value)} ({read_remedy(field)})")
-    return problems
+    values = dict(config)
+    return [
+        f"{name}: {show_value(values[name])} ({read_remedy(field)})"
+        for name, field in find_refused(NeoxKeys.model_fields, values)
+    ]
 
 
 def _list_outside_table(config: NeoxConfig) -> list[str]:
@@ -233,10 +232,8 @@ def require_trainable(config: NeoxConfig, cluster: Cluster | None = None) -> Non
     """``require_built``, and ConfigError where no number of steps is set."""
     require_built(config, cluster)
     if config.train_iters is None:
-        place = name_places(config.places, "train_iters")
-        raise ConfigError(
-            (f"{place}: " if place else "") + "train_iters is not set; set it to the number of optimizer steps"
-        )
+        sentence = "train_iters is not set; set it to the number of optimizer steps"
+        raise ConfigError(lead(config.places, sentence, "train_iters"))
 
 
 def require_built(config: NeoxConfig, cluster: Cluster | None = None) -> None:

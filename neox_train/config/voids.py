@@ -215,7 +215,7 @@ VOIDS: dict[str, tuple[Void, ...]] = {
 }
 """By key, dotted inside a block: what leaves it nothing to do, the first that holds."""
 
-_BLOCK_DEFAULTS = {"fp16": FP16_DEFAULTS, "bf16": {**FP16_DEFAULTS}, "zero_optimization": ZERO_DEFAULTS}
+_BLOCK_DEFAULTS = {"fp16": FP16_DEFAULTS, "bf16": FP16_DEFAULTS, "zero_optimization": ZERO_DEFAULTS}
 
 
 def list_voids(config: NeoxConfig) -> list[str]:

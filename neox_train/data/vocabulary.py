@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neox_train.config.conflict import name_places
+from neox_train.config.conflict import lead
 from neox_train.config.layout import DatasetFolder
 from neox_train.data.identity import main_path
 from neox_train.data.manifest import Manifest, load_manifest
@@ -26,12 +26,11 @@ def find_vocab_size(config: NeoxConfig) -> int:
     if not is_pair(path):
         size = _load_located(config, path).vocab_size
         if config.vocab_size not in (None, size):
-            place = name_places(config.places, "vocab_size")
-            raise ConfigError(
-                (f"{place}: " if place else "")
-                + f"`vocab_size` is {config.vocab_size}, the dataset {path} has {size} token ids and decides; "
+            sentence = (
+                f"`vocab_size` is {config.vocab_size}, the dataset {path} has {size} token ids and decides; "
                 "remove the key, or repeat the estimate stage, which writes it"
             )
+            raise ConfigError(lead(config.places, sentence, "vocab_size"))
         return size
     if config.vocab_size is not None:
         return config.vocab_size
@@ -48,9 +47,8 @@ def list_unread(config: NeoxConfig) -> list[str]:
     own = DatasetFolder(folder).tokenizer
     if not config.vocab_file or is_pair(folder) or Path(config.vocab_file).absolute() == own.absolute():
         return []
-    place = name_places(config.places, "vocab_file")
     sentence = f"vocab_file {config.vocab_file} is not read: the dataset {folder} brings its tokenizer"
-    return [f"{place}: {sentence}" if place else sentence]
+    return [lead(config.places, sentence, "vocab_file")]
 
 
 def _load_located(config: NeoxConfig, path: Path) -> Manifest:
@@ -58,8 +56,8 @@ def _load_located(config: NeoxConfig, path: Path) -> Manifest:
     try:
         return load_manifest(path)
     except DataError as error:
-        place = name_places(config.places, "data_path" if config.data_path else "train_data_paths")
-        raise DataError(f"{place}: {error}" if place else str(error)) from error
+        key = "data_path" if config.data_path else "train_data_paths"
+        raise DataError(lead(config.places, str(error), key)) from error
 
 
 def find_pair_tokenizer(config: NeoxConfig, reason: str, remedy: str) -> UpstreamTokenizer:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import torch
 
-from neox_train.checkpoint.collective import RanksFailedError, run_on_first
+from neox_train.checkpoint.collective import raising_the_first, run_on_first
 from neox_train.config.grid import GridShape
 from neox_train.errors import PeerLostError, TrainingError
 from neox_train.training.grid import ParallelGrid, build_grid
@@ -125,10 +125,8 @@ def reduce_max(value: float, context: RankContext) -> float:
 
 def run_on_main(action: Callable[[], T]) -> T:
     """Run ``action`` on rank 0 and give every rank its result, or raise its error everywhere (collective)."""
-    try:
+    with raising_the_first():
         return run_on_first(action)
-    except RanksFailedError as failed:
-        raise failed.failures[0].to_error() from failed
 
 
 def _set_alone_if_not_launched() -> None:

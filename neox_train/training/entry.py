@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from neox_train.checkpoint.reader import restore_checkpoint, restore_weights
+from neox_train.checkpoint.resume import checkpoint_root
 from neox_train.checkpoint.state import TrainerState
 from neox_train.config.architecture import Architecture
 from neox_train.config.fp8 import uses_fp8
@@ -28,7 +29,7 @@ from neox_train.training.fp8_state import FP8_STATE, restore_fp8_state
 from neox_train.training.loop import FINISHED, TrainingLoop
 from neox_train.training.meter import IntervalMeter
 from neox_train.training.progress import say
-from neox_train.training.resume import Start, checkpoint_root, choose_start
+from neox_train.training.resume import Start, choose_start
 from neox_train.training.saving import CheckpointKeeper
 from neox_train.training.transformer_engine import describe_fp8
 from neox_train.training.watchdog import watch_launcher

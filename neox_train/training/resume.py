@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from neox_train.checkpoint.agreement import choose_checkpoint_together
 from neox_train.checkpoint.choice import choose_checkpoint
 from neox_train.checkpoint.manifest import read_manifest
-from neox_train.checkpoint.resume import check_resume, check_weights, other_root, word_missing
+from neox_train.checkpoint.resume import check_resume, check_weights, checkpoint_root, other_root, word_missing
 from neox_train.config.layout import RunFolder
 from neox_train.config.variables import allowed_changes
 from neox_train.data.neox_blend import tell_other_epochs
@@ -42,11 +42,6 @@ class Start:
         return self.notices + ([f"{how} {self.folder}"] if self.folder else [])
 
 
-def checkpoint_root(config: NeoxConfig, run: RunFolder) -> Path:
-    """Folder of the step folders: ``save``, else the run's own."""
-    return Path(config.save) if config.save else run.checkpoints
-
-
 def choose_start(config: NeoxConfig, run: RunFolder, digests: dict[str, str], order: Order | None = None) -> Start:
     """Choose for all ranks, which share the reading (collective).
 
@@ -58,7 +53,7 @@ def choose_start(config: NeoxConfig, run: RunFolder, digests: dict[str, str], or
     root = checkpoint_root(config, run)
     weights_only = False
     folder, skipped = choose_checkpoint_together(root)
-    if folder is None and (other := other_root(config, root)) is not None:
+    if folder is None and (other := other_root(config, run)) is not None:
         # Another run's folder: it is read and never cleaned.
         folder, found = run_on_main(lambda: choose_checkpoint(other))
         skipped = [*skipped, *found]
